@@ -139,6 +139,10 @@ func TestSizes(t *testing.T) {
 		"nine functions in ten: 1 lines, budget 0",
 		"2 lines of tests for 17 of code are 0.12, budget 0.20",
 	)
+	own := archtest.Budgets{Func: 10, FuncP90: 9, File: 12, Package: 7, TestRatio: 0.1, Larger: map[string]int{"a": 11, "b": 9}}
+	want(t, repo.Sizes(own, nil), "b: has a budget of its own that it does not need")
+	own.Larger = map[string]int{"a": 10}
+	want(t, repo.Sizes(own, nil), "a: 11 lines, budget 10")
 	rules := map[string]archtest.Rule{"a": {TestOnly: true}}
 	want(t, repo.Sizes(archtest.Budgets{Func: 10, FuncP90: 9, File: 12, Package: 11, TestRatio: 3}, rules),
 		"13 lines of tests for 6 of code are 2.17, budget 3.00",

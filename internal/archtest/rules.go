@@ -104,7 +104,7 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/sync"},
 	},
 	"internal/api/sockets": {
-		Ours:      []string{"internal/api", "internal/api/strictjson", "internal/errdefs", "internal/session", "protocol"},
+		Ours:      []string{"internal/api", "internal/api/strictjson", "internal/errdefs", "internal/session", "internal/session/ops", "protocol"},
 		Libraries: []string{"github.com/coder/websocket"},
 	},
 	"internal/api/v1": {
@@ -112,7 +112,7 @@ var Rules = map[string]Rule{
 			"agents/tools", "internal/accounts", "internal/accounts/browser", "internal/accounts/oidc", "internal/api/v1/users", "internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
 			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/api/sessionmetrics", "internal/api/sockets", "internal/api/v1/contract", "internal/api/v1/files", "internal/api/v1/operator", "internal/findings",
 			"internal/api/v1/images", "internal/api/v1/networks", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/network", "internal/pool", "internal/preview",
-			"internal/audit", "internal/runtime", "internal/scope", "internal/session", "internal/history", "internal/session/laststats", "internal/session/selection", "internal/usage",
+			"internal/audit", "internal/runtime", "internal/scope", "internal/session", "internal/history", "internal/session/laststats", "internal/session/ops", "internal/session/selection", "internal/usage",
 			"internal/events", "internal/events/sources", "internal/network/relay",
 			"protocol",
 		},
@@ -127,14 +127,14 @@ var Rules = map[string]Rule{
 	"internal/api/orchestrator": {
 		Ours: []string{
 			"internal/accounts", "internal/accounts/browser",
-			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/auth", "internal/errdefs", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/session", "internal/session/snapshots", "protocol",
+			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/auth", "internal/errdefs", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/session", "internal/session/ops", "internal/session/snapshots", "protocol",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/preview": {Ours: []string{"internal/auth", "internal/api", "internal/errdefs", "internal/session", "internal/protection"}},
 	"internal/api/v1/files": {
 		Ours: []string{
-			"internal/api", "internal/api/kit", "internal/api/strictjson", "internal/api/v1/contract", "internal/errdefs", "internal/session", "protocol", "internal/protection",
+			"internal/api", "internal/api/kit", "internal/api/strictjson", "internal/api/v1/contract", "internal/errdefs", "internal/session", "internal/session/ops", "protocol", "internal/protection",
 		},
 	},
 	"internal/api/v1/snapshots": {Ours: []string{"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/api/v1/files", "internal/session", "internal/session/snapshots", "internal/snapshot"}},
@@ -187,9 +187,9 @@ var Rules = map[string]Rule{
 	"internal/session": {
 		Ours: []string{
 			"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
-			"internal/session/secrets", "internal/session/workspaces", "protocol",
+			"internal/session/secrets", "internal/session/workspaces",
 			"internal/session/snapshots", "internal/session/statelock", "internal/snapshot", "internal/tracing", "internal/protection",
-			"internal/events", "internal/network", "internal/session/absence", "internal/session/laststats", "internal/session/execwatch", "internal/session/ids", "internal/session/networks", "internal/session/quota",
+			"internal/events", "internal/network", "internal/session/absence", "internal/session/laststats", "internal/session/execwatch", "internal/session/ids", "internal/session/networks", "internal/session/ops", "internal/session/quota",
 		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
@@ -198,6 +198,12 @@ var Rules = map[string]Rule{
 	"internal/session/quota":     {Ours: []string{"internal/auth", "internal/errdefs", "internal/runtime"}},
 	"internal/session/ids":       {},
 	"internal/session/statelock": {Ours: []string{"internal/errdefs"}},
+	"internal/session/ops": {
+		Ours: []string{
+			"internal/auth", "internal/errdefs", "internal/protection", "internal/runnerclient", "internal/session/check", "internal/session/execwatch",
+			"internal/session/ids", "internal/tracing", "protocol",
+		},
+	},
 	"internal/session/networks": {
 		Ours: []string{
 			"internal/auth", "internal/errdefs", "internal/events", "internal/network", "internal/network/door", "internal/network/own", "internal/network/relay", "internal/runnerclient", "internal/runtime", "protocol",
@@ -461,9 +467,14 @@ var Drivers = DriverRules{
 }
 
 // Limits are the budgets of this repository. A package of 2,500 lines is reviewed,
-// and cut if it has two ideas; one of 4,000 fails.
+// and cut if it has two ideas; one of 3,200 fails.
 var Limits = Budgets{
-	Func: 100, FuncP90: 40, File: 500, Package: 4000, Review: 2500, TestRatio: 0.8,
+	Func: 100, FuncP90: 40, File: 500, Package: 3200, Review: 2500, TestRatio: 0.8,
+	Larger: map[string]int{
+		"cmd/sandkasten":         3400,
+		"internal/api/v1":        3900,
+		"internal/runtime/linux": 3450,
+	},
 	Exceptions: map[string]string{},
 }
 

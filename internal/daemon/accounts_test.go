@@ -96,7 +96,7 @@ func owned(t *testing.T, m *session.Manager, owner string) {
 	fail(err)
 	_, err = m.Snapshots.Create(ctx, p, string(s.ID), snapshots.Request{})
 	fail(err)
-	_, err = m.Files.OfWorkspace(ctx, p, "work")
+	_, err = m.Sessions.OfWorkspace(ctx, p, "work")
 	fail(err)
 	_, err = m.Secrets.Set(ctx, p, secrets.Request{Secret: network.Secret{Name: "s", Hosts: []string{"a.example"}, Header: "A", Value: "of-great-worth"}})
 	fail(err)

@@ -17,7 +17,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/protection"
-	"github.com/sandkasten/sandkasten/internal/session"
 )
 
 // maxHeader bounds the headers of an answer, those before it included.
@@ -37,7 +36,7 @@ func (p *Previews) newTransport() *http.Transport {
 			if err != nil {
 				return nil, err
 			}
-			conn, err := p.opts.Manager.Execs.Dial(ctx, api.Caller(ctx), session.ID(id), number)
+			conn, err := p.opts.Manager.Execs.Dial(ctx, api.Caller(ctx), id, number)
 			if err != nil {
 				return nil, err
 			}

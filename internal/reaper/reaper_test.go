@@ -18,6 +18,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
 	"github.com/sandkasten/sandkasten/internal/store/storetest"
@@ -128,7 +129,7 @@ func (s *system) make(req session.CreateRequest) session.Session {
 func (s *system) exec(id session.ID, command string) protocol.Record {
 	s.t.Helper()
 	var out bytes.Buffer
-	r, err := s.Execs.Run(s.t.Context(), everyone, id, session.ExecRequest{Command: command}, &out)
+	r, err := s.Execs.Run(s.t.Context(), everyone, string(id), ops.ExecRequest{Command: command}, &out)
 	if err != nil {
 		s.t.Fatalf("%s: %v", command, err)
 	}
@@ -302,7 +303,7 @@ func TestExtendAgainstExpire(t *testing.T) {
 			expired := make(chan error, 1)
 			go func() { expired <- s.Upkeep.Expire(t.Context(), part, x.ID) }()
 			var out bytes.Buffer
-			r, err := s.Execs.Run(t.Context(), everyone, x.ID, session.ExecRequest{Command: "echo ok"}, &out)
+			r, err := s.Execs.Run(t.Context(), everyone, string(x.ID), ops.ExecRequest{Command: "echo ok"}, &out)
 			if e := <-expired; e != nil {
 				t.Error(e)
 			}
@@ -341,7 +342,7 @@ func TestWorkspacesExpire(t *testing.T) {
 		if _, err := s.Sessions.Create(t.Context(), everyone, session.CreateRequest{WorkspaceID: "used"}); err != nil {
 			t.Fatal(err)
 		}
-		helper, err := s.Files.OfWorkspace(t.Context(), everyone, "used")
+		helper, err := s.Sessions.OfWorkspace(t.Context(), everyone, "used")
 		if err != nil {
 			t.Fatal(err)
 		}

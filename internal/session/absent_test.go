@@ -13,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/multidriver"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
@@ -94,7 +95,7 @@ func TestAbsentDriver(t *testing.T) {
 	if got := d.Absent(); !slices.Equal(got, []string{"other"}) {
 		t.Errorf("absent: %v", got)
 	}
-	_, err := d.Execs.Run(t.Context(), everyone, lives.ID, session.ExecRequest{Command: "true"}, new(bytes.Buffer))
+	_, err := d.Execs.Run(t.Context(), everyone, string(lives.ID), ops.ExecRequest{Command: "true"}, new(bytes.Buffer))
 	wantCode(t, err, errdefs.Unavailable)
 	_, err = d.Sessions.Create(t.Context(), everyone, session.CreateRequest{Driver: "other"})
 	wantCode(t, err, errdefs.Unavailable)

@@ -8,7 +8,6 @@ import (
 // activity is what uses a session.
 type activity struct {
 	using   int  // operations in progress
-	filing  int  // those of them that work on files
 	unsaved bool // there is activity that the store does not know
 }
 

@@ -92,10 +92,10 @@ func TestOpenFileIsUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := h.start(t, func(o *session.Options) { o.Defaults.TTL = time.Minute })
 		s := d.create(t, session.CreateRequest{})
-		if _, err := d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: "f"}, 5, strings.NewReader("hello")); err != nil {
+		if _, err := d.Files.Write(t.Context(), everyone, string(s.ID), protocol.Write{Path: "f"}, 5, strings.NewReader("hello")); err != nil {
 			t.Fatal(err)
 		}
-		_, r, err := d.Files.Read(t.Context(), everyone, s.ID, protocol.Read{Path: "f"})
+		_, r, err := d.Files.Read(t.Context(), everyone, string(s.ID), protocol.Read{Path: "f"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -93,7 +93,7 @@ func (c *core) load(ctx context.Context) error {
 	for _, s := range rows {
 		s.CreatedAt, s.LastActivity = rebase(s.CreatedAt, now), rebase(s.LastActivity, now)
 		s = c.withRetention(s)
-		e := newEntry(s, c.events)
+		e := c.newEntry(s)
 		e.known = true // to whoever lists sessions
 		c.add(e)
 	}

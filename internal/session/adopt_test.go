@@ -17,6 +17,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -34,7 +35,7 @@ func TestBeforeAdoption(t *testing.T) {
 	}
 	_, err := d.Sessions.Create(t.Context(), everyone, session.CreateRequest{})
 	wantCode(t, err, errdefs.Unavailable)
-	_, err = d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	_, err = d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "true"}, &bytes.Buffer{})
 	wantCode(t, err, errdefs.Unavailable)
 	wantCode(t, d.Sessions.Destroy(t.Context(), everyone, s.ID), errdefs.Unavailable)
 	h.wantSandboxes(t, s.Sandbox)
@@ -43,7 +44,7 @@ func TestBeforeAdoption(t *testing.T) {
 func (d *daemon) output(t *testing.T, id session.ID, command string) string {
 	t.Helper()
 	var out bytes.Buffer
-	result, err := d.Execs.Run(t.Context(), everyone, id, session.ExecRequest{Command: command}, &out)
+	result, err := d.Execs.Run(t.Context(), everyone, string(id), ops.ExecRequest{Command: command}, &out)
 	if err != nil || result.ExitCode != 0 {
 		t.Fatalf("%s: %+v, %v", command, result, err)
 	}
@@ -77,7 +78,7 @@ func TestRunningExecSurvivesTheDaemon(t *testing.T) {
 	out := newSignaler("before")
 	cut := make(chan protocol.Record, 1)
 	go func() {
-		result, err := d.Execs.Run(ctx, everyone, s.ID, session.ExecRequest{Command: "echo before; cat go; echo after; exit 9"}, out)
+		result, err := d.Execs.Run(ctx, everyone, string(s.ID), ops.ExecRequest{Command: "echo before; cat go; echo after; exit 9"}, out)
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("cut off with %v", err)
 		}
@@ -89,7 +90,7 @@ func TestRunningExecSurvivesTheDaemon(t *testing.T) {
 	d.stop()
 
 	d = h.start(t)
-	execs, err := d.Execs.List(t.Context(), everyone, s.ID)
+	execs, err := d.Execs.List(t.Context(), everyone, string(s.ID))
 	if err != nil || len(execs) == 0 || execs[len(execs)-1].ID != exec.ID || execs[len(execs)-1].State != protocol.StateRunning {
 		t.Fatalf("execs %+v, %v; want %s running", execs, err, exec.ID)
 	}
@@ -99,7 +100,7 @@ func TestRunningExecSurvivesTheDaemon(t *testing.T) {
 		}
 	}()
 	var all bytes.Buffer
-	result, err := d.Execs.Attach(t.Context(), everyone, s.ID, exec.ID, 0, &all)
+	result, err := d.Execs.Attach(t.Context(), everyone, string(s.ID), exec.ID, 0, &all)
 	if err != nil || all.String() != "before\nmiddle\nafter\n" || result.ExitCode != 9 {
 		t.Errorf("%q, %+v, %v", all.String(), result, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 )
 
 // BenchmarkExec is the round trip of a command below HTTP and without
@@ -13,7 +14,7 @@ func BenchmarkExec(b *testing.B) {
 	d := newHost(b).start(b)
 	s := d.create(b, session.CreateRequest{})
 	for b.Loop() {
-		if _, err := d.Execs.Run(b.Context(), everyone, s.ID, session.ExecRequest{Command: "true"}, io.Discard); err != nil {
+		if _, err := d.Execs.Run(b.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "true"}, io.Discard); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
@@ -53,17 +54,18 @@ func (c *core) createFor(ctx context.Context, p auth.Principal, req CreateReques
 	}
 	making, cancel := context.WithTimeout(making, timeout)
 	defer cancel()
-	e, first, err := c.claim(s, cancel, c.roomFor(p))
+	made := c.newEntry(s)
+	made.cancelCreate = cancel
+	e, first, err := c.claim(made, c.roomFor(p))
 	if err != nil {
 		return Session{}, err
 	}
 	if !first {
 		return follow(ctx, e, s)
 	}
-	e.restoreID, e.image = req.RestoreSnapshotID, req.Image
-	e.planReach = c.askedNetwork(req)
-	err = c.create(making, e)
-	if err != nil && e.madeWorkspace {
+	m := &creation{core: c, entry: e, req: req}
+	err = m.run(making)
+	if err != nil && m.madeWorkspace {
 		err = errors.Join(err, c.workspaces.Unmake(ctx, userOf(e.snapshot())))
 	}
 	e.finishCreate(err)
@@ -100,107 +102,157 @@ func sameRequest(earlier, s Session) (Session, error) {
 	return earlier, nil
 }
 
-// create makes e's sandbox. It owns e's lock, which newEntry took, and gives
-// it back.
-func (c *core) create(ctx context.Context, e *entry) error {
-	defer e.Release()
-	first, err := c.record(ctx, e)
-	if err != nil || !first {
-		return err
-	}
-	s := e.snapshot()
-	err = c.keepNetwork(ctx, e)
-	if err == nil {
-		err = failpoint.Hit("create.row")
-	}
-	var volume runtime.WorkspaceID
-	if err == nil {
-		volume, e.madeWorkspace, err = c.workspaces.Attachable(ctx, userOf(s))
-	}
-	var sandbox runtime.Sandbox
-	if err == nil {
-		making, span := tracing.Start(ctx, tracing.Driver, "create")
-		sandbox, err = c.opts.Creator.Create(making, s.Sandbox, c.spec(s, volume))
-		span.End(err)
-	}
-	if err != nil {
-		return c.undo(ctx, e, err)
-	}
-	err = c.open(ctx, e, sandbox)
-	if err == nil {
-		err = c.checkIdleOf(e, s.OnIdle)
-	}
-	if err == nil {
-		err = failpoint.Hit("create.sandbox")
-	}
-	if err == nil {
-		err = c.restore(ctx, e)
-	}
-	if err != nil {
-		return c.undo(ctx, e, err)
-	}
-	if !e.Wanted() {
-		return c.undo(ctx, e, context.Canceled)
-	}
-	if err := c.commit(ctx, e, Running, ""); err != nil {
-		return c.undo(ctx, e, err)
-	}
-	return failpoint.Hit("create.running")
+// creation is one Create under way: what was asked for, and what its steps hand on.
+type creation struct {
+	core  *core
+	entry *entry
+	req   CreateRequest
+
+	from          *snapshots.Snapshot // to begin with; nil is none
+	network       networks.Planned
+	madeWorkspace bool // the workspace is new, and goes if the create fails
 }
 
-// record asks whether there is room for e, resolves its image unless that is
-// known, and writes its first row. If it is not the first because a session
-// that has ended has e's idempotency key, e becomes that session. When it fails there is no row, and e is an entry of nothing.
-func (c *core) record(ctx context.Context, e *entry) (first bool, err error) {
-	s := e.snapshot()
-	if err = c.opts.Admit(ctx, s.payer()); err == nil {
-		err = c.planRestore(ctx, e, &s)
+// run takes the steps from a claimed entry to a running session. Before there is a row,
+// a failure takes back the claim. After that the way back from any step is undo. The
+// crash tests stop the daemon after each step. It owns the entry's lock, which newEntry
+// took, and gives it back.
+func (m *creation) run(ctx context.Context) error {
+	defer m.entry.Release()
+	s := m.entry.snapshot()
+	if err := m.prepare(ctx, &s); err != nil {
+		return m.core.unclaim(m.entry, err)
 	}
-	if err == nil && s.ImageDigest == "" {
-		s.ImageDigest, err = c.opts.Images.Resolve(ctx, s.Image)
+	if first, err := m.core.record(ctx, m.entry, s); err != nil || !first {
+		return err
 	}
-	if err == nil {
-		err = c.planNetwork(ctx, e, &s)
+	for _, step := range []createStep{
+		{point: "create.row", do: m.keepNetwork},
+		{point: "create.sandbox", do: m.makeSandbox},
+		{point: "create.restored", do: m.restore, skip: m.from == nil},
+		{point: "create.running", do: m.commit},
+	} {
+		if err := step.take(ctx); err != nil {
+			return m.undo(ctx, err)
+		}
 	}
-	if err == nil {
-		err = c.put(ctx, s)
+	return nil
+}
+
+// createStep is one step of a creation.
+type createStep struct {
+	point string // where the crash tests stop the daemon when the step is done
+	do    func(context.Context) error
+	skip  bool
+}
+
+func (s createStep) take(ctx context.Context) error {
+	if s.skip {
+		return nil
 	}
-	if err == nil {
+	if err := s.do(ctx); err != nil {
+		return err
+	}
+	return failpoint.Hit(s.point)
+}
+
+// prepare asks whether there is room for the session, and fills in what others know:
+// the snapshot's image, the image's digest, and what the session may reach. It makes
+// nothing.
+func (m *creation) prepare(ctx context.Context, s *Session) (err error) {
+	if err := m.core.opts.Admit(ctx, s.payer()); err != nil {
+		return err
+	}
+	if err := m.findSnapshot(ctx, s); err != nil {
+		return err
+	}
+	if s.ImageDigest, err = m.core.opts.Images.Resolve(ctx, s.Image); err != nil {
+		return err
+	}
+	m.network, err = m.core.networks.Plan(ctx, subjectOf(*s, box{}), askedNetwork(m.req))
+	s.NetworkPolicy = m.network.Policy
+	return err
+}
+
+// record writes the first row of e, as s. If it is not the first because a session that
+// has ended has e's idempotency key, e becomes that session. When it fails there is no
+// row, and e is an entry of nothing.
+func (c *core) record(ctx context.Context, e *entry, s Session) (first bool, err error) {
+	err = c.put(ctx, s)
+	switch {
+	case err == nil:
 		e.replace(s)
 		return true, nil
+	case s.IdempotencyKey == "" || !errdefs.Is(err, errdefs.AlreadyExists):
+		return false, c.unclaim(e, err)
 	}
-
 	defer c.forget(e)
-	if s.IdempotencyKey != "" && errdefs.Is(err, errdefs.AlreadyExists) {
-		earlier, err := c.store.FindKey(ctx, s.Owner, s.IdempotencyKey)
-		if err != nil {
-			return false, err
-		}
-		e.become(c.withRetention(earlier))
-		_, err = sameRequest(earlier, s)
+	earlier, err := c.store.FindKey(ctx, s.Owner, s.IdempotencyKey)
+	if err != nil {
 		return false, err
 	}
-	if toErr := s.To(Failed, ""); toErr != nil {
-		return false, errors.Join(err, toErr)
-	}
-	e.replace(s)
+	e.become(c.withRetention(earlier))
+	_, err = sameRequest(earlier, s)
 	return false, err
 }
 
-// undo removes what create made of e after the row, and returns the
-// error for the client.
-func (c *core) undo(ctx context.Context, e *entry, cause error) error {
+// unclaim takes e, which has no row, out of the live sessions, and returns why.
+func (c *core) unclaim(e *entry, cause error) error {
+	defer c.forget(e)
 	s := e.snapshot()
+	if err := s.To(Failed, ""); err != nil {
+		return errors.Join(cause, err)
+	}
+	e.replace(s)
+	return cause
+}
+
+func (m *creation) keepNetwork(ctx context.Context) error {
+	return m.core.keepNetwork(ctx, m.entry, m.network)
+}
+
+// makeSandbox has the driver make the sandbox, with the session's workspace, and makes
+// the session usable through it.
+func (m *creation) makeSandbox(ctx context.Context) (err error) {
+	c, s := m.core, m.entry.snapshot()
+	var volume runtime.WorkspaceID
+	if volume, m.madeWorkspace, err = c.workspaces.Attachable(ctx, userOf(s)); err != nil {
+		return err
+	}
+	making, span := tracing.Start(ctx, tracing.Driver, "create")
+	sandbox, err := c.opts.Creator.Create(making, s.Sandbox, c.spec(s, volume))
+	span.End(err)
+	if err != nil {
+		return err
+	}
+	if err := c.open(ctx, m.entry, sandbox); err != nil {
+		return err
+	}
+	return c.checkIdleOf(m.entry, s.OnIdle)
+}
+
+// commit writes the row in state running, unless a Destroy has come first.
+func (m *creation) commit(ctx context.Context) error {
+	if !m.entry.Wanted() {
+		return context.Canceled
+	}
+	return m.core.commit(ctx, m.entry, Running, "")
+}
+
+// undo removes what the steps have made since the row, and returns the error for the
+// client.
+func (m *creation) undo(ctx context.Context, cause error) error {
+	s := m.entry.snapshot()
 	end, reason := Failed, "its sandbox could not be made: "+errdefs.MessageOf(cause)
 	switch {
-	case !e.Wanted():
+	case !m.entry.Wanted():
 		end, reason = Destroyed, reasonDestroyed
 		cause = errdefs.Wrap(cause, errdefs.Conflict, "session %s was destroyed while it was created", s.ID)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		reason = "its sandbox was not ready in time"
 		cause = errdefs.Wrap(cause, errdefs.Unavailable, "the sandbox was not ready in time; try again")
 	}
-	if err := c.end(ctx, e, as(end, reason)); err != nil {
+	if err := m.core.end(ctx, m.entry, as(end, reason)); err != nil {
 		return errors.Join(cause, err)
 	}
 	return cause

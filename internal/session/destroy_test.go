@@ -12,6 +12,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -54,9 +55,9 @@ func TestDestroy(t *testing.T) {
 	}
 	wantCode(t, d.Sessions.Destroy(t.Context(), everyone, "nosuchsession"), errdefs.NotFound)
 
-	_, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	_, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "true"}, &bytes.Buffer{})
 	wantCode(t, err, errdefs.Conflict)
-	_, err = d.Execs.Run(t.Context(), everyone, "nosuchsession", session.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	_, err = d.Execs.Run(t.Context(), everyone, "nosuchsession", ops.ExecRequest{Command: "true"}, &bytes.Buffer{})
 	wantCode(t, err, errdefs.NotFound)
 }
 
@@ -123,7 +124,7 @@ func TestDestroyGoesOnWhereItStopped(t *testing.T) {
 	if s := d.want(t, s.ID, session.Stopping); s.End != session.Destroyed {
 		t.Errorf("on its way to %q", s.End)
 	}
-	_, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	_, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "true"}, &bytes.Buffer{})
 	wantCode(t, err, errdefs.Conflict)
 
 	broken = false
@@ -175,7 +176,7 @@ func TestDestroyUnderAnExec(t *testing.T) {
 	out := newSignaler("started")
 	results := make(chan protocol.Record, 1)
 	go func() {
-		result, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "echo started; sleep 600"}, out)
+		result, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "echo started; sleep 600"}, out)
 		if err != nil {
 			t.Error(err)
 		}

@@ -9,14 +9,13 @@ import (
 	"github.com/sandkasten/sandkasten/internal/events"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/laststats"
-	"github.com/sandkasten/sandkasten/internal/session/networks"
-	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/statelock"
 )
 
 // entry is what the registry keeps of a session that has not ended: a copy of
 // its row with the way into its sandbox, the lock on its state, and its use.
 type entry struct {
+	core   *core
 	id     ID
 	owner  string
 	helper bool
@@ -27,7 +26,12 @@ type entry struct {
 	booting bool // guarded by registry.mu; stopped and no more
 
 	statelock.Lock
-	creation
+
+	// created is closed when Create is through with the session. From then on
+	// createErr says how that went and does not change.
+	created      chan struct{}
+	createErr    error
+	cancelCreate context.CancelFunc // stops the driver from making the sandbox
 
 	// over is closed when the session has ended.
 	over     chan struct{}
@@ -41,39 +45,25 @@ type entry struct {
 	activity activity // guarded by mu
 }
 
-// creation is how a session's create goes, and what its client asked for. But for
-// the channel it is the create's alone.
-type creation struct {
-	// created is closed when Create is through with the session. From then on
-	// createErr says how that went and does not change.
-	created   chan struct{}
-	createErr error
-
-	cancelCreate  context.CancelFunc  // stops the driver from making the sandbox
-	madeWorkspace bool                // Create made the session's workspace
-	restoreID     string              // the snapshot to begin with, "" without
-	image         string              // "" if it named none
-	restore       *snapshots.Snapshot // that of restoreID, when it is known
-	planReach     func(context.Context, Session) (networks.Planned, error)
-	planned       networks.Planned // what planReach said
-}
-
 // newEntry returns an entry whose lock the caller holds.
-func newEntry(s Session, hub *events.Hub) *entry {
+func (c *core) newEntry(s Session) *entry {
+	hub := c.opts.Events
 	if s.Helper {
 		hub = nil // nobody knows of it
 	}
 	return &entry{
-		events:   hub,
-		id:       s.ID,
-		owner:    s.Owner,
-		helper:   s.Helper,
-		key:      s.IdempotencyKey,
-		name:     s.Name,
-		Lock:     statelock.New(string(s.ID)),
-		creation: creation{created: make(chan struct{}), cancelCreate: func() {}},
-		over:     make(chan struct{}),
-		record:   record{session: s},
+		core:         c,
+		events:       hub,
+		id:           s.ID,
+		owner:        s.Owner,
+		helper:       s.Helper,
+		key:          s.IdempotencyKey,
+		name:         s.Name,
+		Lock:         statelock.New(string(s.ID)),
+		created:      make(chan struct{}),
+		cancelCreate: func() {},
+		over:         make(chan struct{}),
+		record:       record{session: s},
 	}
 }
 
@@ -207,16 +197,6 @@ func (e *entry) begin() (end func(), err error) {
 func (e *entry) touch() {
 	e.record.session.LastActivity = clock()
 	e.activity.unsaved = true
-}
-
-// moved records where the default shell is now.
-func (e *entry) moved(cwd string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if cwd != "" {
-		e.record.session.Cwd = cwd
-		e.activity.unsaved = true
-	}
 }
 
 // takeUnsaved returns the activity that the store does not know yet, and whether

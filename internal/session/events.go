@@ -5,7 +5,6 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/events"
-	"github.com/sandkasten/sandkasten/internal/session/execwatch"
 )
 
 // Events is what happens to sessions and the rest, for those who may know of it.
@@ -60,14 +59,3 @@ func sizeOf(s Session) int {
 	}
 	return n
 }
-
-// Now implements execwatch.Session.
-func (e *entry) Now() execwatch.Now {
-	s := e.snapshot()
-	return execwatch.Now{
-		ID: string(e.id), Owner: e.owner, BootID: s.BootID, Alive: s.State.Alive(), Gone: s.State == Stopped || s.State.Ended(), Client: e.box().client,
-	}
-}
-
-// Over implements execwatch.Session.
-func (e *entry) Over() <-chan struct{} { return e.over }

@@ -28,8 +28,7 @@ func (s FileScope) Check() error {
 
 // reachesAll reports whether the calls for files reach all of a session's sandbox.
 // What a session did not ask for follows the configuration, over restarts, too.
-func (c *core) reachesAll(e *entry) bool {
-	s := e.snapshot()
+func (c *core) reachesAll(s Session) bool {
 	if scope := cmp.Or(s.FileScope, c.opts.FileScopeOf[s.Owner]); scope != "" {
 		return scope == FileScopeSandbox
 	}

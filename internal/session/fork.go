@@ -195,7 +195,7 @@ func (f *forking) earlier(ctx context.Context, planned []Session) ([]Session, er
 // claim enters the forks into the live sessions, all or none.
 func (f *forking) claim(ctx context.Context, planned []Session) error {
 	for i, s := range planned {
-		e, first, err := f.core.claim(s, func() {}, f.room)
+		e, first, err := f.core.claim(f.core.newEntry(s), f.room)
 		if err == nil && !first {
 			if i == 0 { // of a create that has no row yet
 				_, err = follow(ctx, e, s)
@@ -229,18 +229,12 @@ func (f *forking) forget(err error) {
 // When it fails nothing is left but rows that say so.
 func (f *forking) run(ctx context.Context) error {
 	for i, e := range f.made {
-		e.planReach = f.core.copiedNetwork(f.source)
-		first, err := f.core.record(ctx, e)
-		if err == nil && !first {
-			err = errHalfRemoved()
-		}
-		if err == nil {
-			if err := f.core.keepNetwork(ctx, e); err != nil {
-				return f.undo(ctx, f.made[:i+1], f.made[i+1:], err)
-			}
-		}
+		network, err := f.record(ctx, e)
 		if err != nil {
 			return f.undo(ctx, f.made[:i], f.made[i:], err)
+		}
+		if err := f.core.keepNetwork(ctx, e, network); err != nil {
+			return f.undo(ctx, f.made[:i+1], f.made[i+1:], err)
 		}
 	}
 	err := failpoint.Hit("fork.rows")
@@ -260,6 +254,24 @@ func (f *forking) run(ctx context.Context) error {
 	}
 	f.source.use()
 	return failpoint.Hit("fork.running")
+}
+
+// record writes the first row of a fork, which may reach what its source may.
+func (f *forking) record(ctx context.Context, e *entry) (networks.Planned, error) {
+	s := e.snapshot()
+	if err := f.core.opts.Admit(ctx, s.payer()); err != nil {
+		return networks.Planned{}, f.core.unclaim(e, err)
+	}
+	network, err := f.core.networks.Copy(ctx, f.source.subject())
+	if err != nil {
+		return networks.Planned{}, f.core.unclaim(e, err)
+	}
+	s.NetworkPolicy = network.Policy
+	first, err := f.core.record(ctx, e, s)
+	if err == nil && !first {
+		err = errHalfRemoved()
+	}
+	return network, err
 }
 
 // fork has the driver make the sandboxes.

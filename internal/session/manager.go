@@ -17,6 +17,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session/ids"
 	"github.com/sandkasten/sandkasten/internal/session/laststats"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
@@ -35,8 +36,8 @@ import (
 // made and outlives its removal; see Sessions.Create, Sessions.Destroy and Run.
 type Manager struct {
 	Sessions   *Sessions
-	Execs      *Execs
-	Files      *Files
+	Execs      *ops.Execs
+	Files      *ops.Files
 	Workspaces *workspaces.Workspaces
 	Snapshots  *snapshots.Snapshots
 	Networks   *networks.Networks
@@ -49,17 +50,6 @@ type Manager struct {
 
 // Sessions makes, changes and ends sessions.
 type Sessions struct{ *core }
-
-// Execs is what runs in sessions: commands of their shells, programs, terminals
-// and the servers among them. What is beyond a limit is refused with
-// InvalidArgument or TooLarge before the sandbox hears of it.
-type Execs struct{ *core }
-
-// Files works on the files of sessions. Requests are those of the protocol. Their
-// paths are as a client wrote them: absolute, or from the workspace. AllowOutside
-// is set here. What is beyond a limit is refused with InvalidArgument or TooLarge
-// before the sandbox hears of it.
-type Files struct{ *core }
 
 // Upkeep is what the daemon itself does to sessions, in the name of a principal
 // that may use those of every owner.
@@ -83,7 +73,7 @@ type core struct {
 	log        *slog.Logger
 }
 
-// host is the core as packages below see it.
+// host is the core as the packages below see it.
 type host struct{ core *core }
 
 // CheckReady implements workspaces.Sessions and snapshots.Sessions.
@@ -98,7 +88,7 @@ func New(o Options) *Manager {
 	stopper, _ := o.Driver.(runtime.Stopper)
 	forker, _ := o.Driver.(runtime.Forker)
 	volumes, _ := o.Driver.(runtime.WorkspaceKeeper)
-	c := &core{statAsker: laststats.New(), registry: &registry{store: o.Store, events: o.Events, live: map[ID]*entry{}, byKey: map[key]*entry{}, byName: map[named]*entry{}}, opts: o, watch: &execwatch.Watch{Events: o.Events}, driver: o.Driver, stops: stopper, forks: forker, log: o.Log}
+	c := &core{statAsker: laststats.New(), registry: &registry{store: o.Store, live: map[ID]*entry{}, byKey: map[key]*entry{}, byName: map[named]*entry{}}, opts: o, watch: &execwatch.Watch{Events: o.Events}, driver: o.Driver, stops: stopper, forks: forker, log: o.Log}
 	c.workspaces = workspaces.New(o.Workspaces, volumes, host{c}, o.DestroyTimeout, o.Log)
 	c.snapshots = snapshots.New(o.Snapshots, host{c}, o.Quotas)
 	c.secrets = secrets.New(o.Secrets)
@@ -107,8 +97,12 @@ func New(o Options) *Manager {
 	}
 	o.Networks.Events = o.Events
 	c.networks = networks.New(o.Networks)
+	execs, files := ops.New(host{c}, ops.Options{
+		ExecTimeout: o.Defaults.ExecTimeout, MaxExecTimeout: o.Maxima.ExecTimeout, KillGrace: o.KillGrace, TerminalDetach: o.TerminalDetach,
+		OutputBytes: o.Defaults.OutputBytes, FileBytes: o.Maxima.FileBytes, Watch: c.watch,
+	})
 	return &Manager{
-		Sessions: &Sessions{c}, Execs: &Execs{c}, Files: &Files{c}, Events: &Events{c}, Upkeep: &Upkeep{c},
+		Sessions: &Sessions{c}, Execs: execs, Files: files, Events: &Events{c}, Upkeep: &Upkeep{c},
 		Workspaces: c.workspaces.Service(), Snapshots: c.snapshots.Service(), Networks: c.networks.Service(host{c}), Secrets: c.secrets.Service(), core: c,
 	}
 }

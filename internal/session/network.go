@@ -25,38 +25,20 @@ func checkNetworkMode(req CreateRequest) error {
 	return nil
 }
 
-// askedNetwork plans what a client asks for.
-func (c *core) askedNetwork(req CreateRequest) func(context.Context, Session) (networks.Planned, error) {
-	asked := req.NetworkPolicy
-	if asked == nil && (req.NetworkMode != "" || req.helper) {
-		asked = &networks.Asked{Policy: network.Policy{Mode: req.NetworkMode}}
+// askedNetwork is what a client asks for, or nil for the default.
+func askedNetwork(req CreateRequest) *networks.Asked {
+	if req.NetworkPolicy == nil && (req.NetworkMode != "" || req.helper) {
+		return &networks.Asked{Policy: network.Policy{Mode: req.NetworkMode}}
 	}
-	return func(ctx context.Context, s Session) (networks.Planned, error) {
-		return c.networks.Plan(ctx, subjectOf(s, box{}), asked)
-	}
-}
-
-// copiedNetwork plans what a fork may reach: what its source may.
-func (c *core) copiedNetwork(source *entry) func(context.Context, Session) (networks.Planned, error) {
-	return func(ctx context.Context, _ Session) (networks.Planned, error) {
-		return c.networks.Copy(ctx, source.subject())
-	}
-}
-
-// planNetwork decides what e may reach, before its row is written.
-func (c *core) planNetwork(ctx context.Context, e *entry, s *Session) (err error) {
-	if e.planned, err = e.planReach(ctx, *s); err == nil {
-		s.NetworkPolicy = e.planned.Policy
-	}
-	return err
+	return req.NetworkPolicy
 }
 
 // keepNetwork records what e may reach, where it may reach anything.
-func (c *core) keepNetwork(ctx context.Context, e *entry) error {
-	if e.planned.Policy.Plain() {
+func (c *core) keepNetwork(ctx context.Context, e *entry, planned networks.Planned) error {
+	if planned.Policy.Plain() {
 		return nil
 	}
-	return c.networks.Keep(ctx, string(e.id), e.planned)
+	return c.networks.Keep(ctx, string(e.id), planned)
 }
 
 // open makes e usable through its sandbox, with the way out that it may have.
@@ -95,29 +77,37 @@ func (h host) Subject(ctx context.Context, p auth.Principal, id string) (network
 	return subjectOf(s, box{}), err
 }
 
-// Repolicy implements networks.Sessions.
-func (h host) Repolicy(ctx context.Context, p auth.Principal, id string, do func(context.Context, networks.Subject) (networks.Policy, error)) error {
+// Lock implements networks.Sessions. It refuses a session on its way to another state.
+func (h host) Lock(ctx context.Context, p auth.Principal, id string) (networks.Held, error) {
 	c := h.core
 	e, err := c.living(ctx, p, ID(id))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if e.snapshot().State.Alive() {
 		if err := c.reachable(ctx, e); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := e.Acquire(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	defer e.Release()
-	s := e.snapshot()
-	if !s.State.settled() {
-		return notRunning(s)
+	if s := e.snapshot(); !s.State.settled() {
+		e.Release()
+		return nil, notRunning(s)
 	}
-	if s.NetworkPolicy, err = do(context.WithoutCancel(ctx), e.subject()); err != nil {
-		return err
-	}
-	e.replace(s)
-	return nil
+	return held{e}, nil
+}
+
+// held is an entry whose lock package networks holds.
+type held struct{ *entry }
+
+// Subject implements networks.Held.
+func (h held) Subject() networks.Subject { return h.subject() }
+
+// SetPolicy implements networks.Held.
+func (h held) SetPolicy(p networks.Policy) {
+	s := h.snapshot()
+	s.NetworkPolicy = p
+	h.replace(s)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -51,7 +52,7 @@ func TestPause(t *testing.T) {
 	if _, err := d.Sessions.Stats(t.Context(), everyone, s.ID); err != nil {
 		t.Error(err)
 	}
-	if execs, err := d.Execs.List(t.Context(), everyone, s.ID); err != nil || len(execs) != 1 {
+	if execs, err := d.Execs.List(t.Context(), everyone, string(s.ID)); err != nil || len(execs) != 1 {
 		t.Errorf("execs %v, %v", execs, err)
 	}
 	d.want(t, s.ID, session.Paused)
@@ -75,26 +76,26 @@ func TestOperationsWake(t *testing.T) {
 	s := d.create(t, session.CreateRequest{})
 	for name, operation := range map[string]func() error{
 		"exec": func() error {
-			_, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true"}, io.Discard)
+			_, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "true"}, io.Discard)
 			return err
 		},
 		"write": func() error {
-			_, err := d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: "f"}, 2, strings.NewReader("hi"))
+			_, err := d.Files.Write(t.Context(), everyone, string(s.ID), protocol.Write{Path: "f"}, 2, strings.NewReader("hi"))
 			return err
 		},
 		"list": func() error {
-			_, err := d.Files.List(t.Context(), everyone, s.ID, protocol.List{Path: ".", Max: 10})
+			_, err := d.Files.List(t.Context(), everyone, string(s.ID), protocol.List{Path: ".", Max: 10})
 			return err
 		},
 		"port": func() error {
-			_, err := d.Execs.Dial(t.Context(), everyone, s.ID, 1)
+			_, err := d.Execs.Dial(t.Context(), everyone, string(s.ID), 1)
 			if errdefs.Is(err, errdefs.NotFound) { // nothing listens there, says somebody who is awake
 				return nil
 			}
 			return err
 		},
 		"terminal": func() error {
-			_, err := d.Execs.StartTerminal(t.Context(), everyone, s.ID, session.TerminalRequest{Command: []string{"true"}})
+			_, err := d.Execs.StartTerminal(t.Context(), everyone, string(s.ID), ops.TerminalRequest{Command: []string{"true"}})
 			return err
 		},
 	} {
@@ -114,7 +115,7 @@ func TestAutoResumeOff(t *testing.T) {
 	off := false
 	s := d.create(t, session.CreateRequest{AutoResume: &off})
 	d.pause(t, s.ID)
-	_, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true"}, io.Discard)
+	_, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "true"}, io.Discard)
 	wantCode(t, err, errdefs.Conflict)
 	if !strings.Contains(errdefs.MessageOf(err), "resume it first") {
 		t.Errorf("it does not say what to do: %v", err)
@@ -135,7 +136,7 @@ func TestPauseUnderAnExec(t *testing.T) {
 	out := newSignaler("before")
 	ended := make(chan protocol.Record, 1)
 	go func() {
-		result, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "echo before; exec 3<>go; read line <&3; echo after; exit 9"}, out)
+		result, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "echo before; exec 3<>go; read line <&3; echo after; exit 9"}, out)
 		if err != nil {
 			t.Error(err)
 		}
@@ -180,7 +181,7 @@ func TestPauseAgainstExec(t *testing.T) {
 		for range 3 {
 			execs.Go(func() {
 				var out bytes.Buffer
-				result, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "echo ok"}, &out)
+				result, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "echo ok"}, &out)
 				if err != nil || out.String() != "ok\n" {
 					t.Errorf("%q, %+v, %v", out.String(), result, err)
 				}
@@ -277,7 +278,7 @@ func TestPauseAndResumeFail(t *testing.T) {
 	if _, err := d.Sessions.Resume(t.Context(), everyone, s.ID); err == nil {
 		t.Error("resumed in spite of the driver")
 	}
-	if _, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true"}, io.Discard); err == nil {
+	if _, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "true"}, io.Discard); err == nil {
 		t.Error("woken in spite of the driver")
 	}
 	d.want(t, s.ID, session.Paused)

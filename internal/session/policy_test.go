@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -163,7 +164,7 @@ func TestIdleLooksAgain(t *testing.T) {
 			}
 			time.Sleep(59 * time.Second)
 			idle(session.Running)
-			if _, err := d.Files.Stat(t.Context(), everyone, s.ID, protocol.Stat{Path: "."}); err != nil {
+			if _, err := d.Files.Stat(t.Context(), everyone, string(s.ID), protocol.Stat{Path: "."}); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(59 * time.Second)
@@ -194,7 +195,7 @@ func TestIdleAgainstExec(t *testing.T) {
 			idle := make(chan error, 1)
 			go func() { idle <- d.Upkeep.Idle(t.Context(), part, s.ID) }()
 			var out bytes.Buffer
-			result, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "echo ok"}, &out)
+			result, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "echo ok"}, &out)
 			if err != nil || out.String() != "ok\n" {
 				t.Errorf("%q, %+v, %v", out.String(), result, err)
 			}

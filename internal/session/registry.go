@@ -9,7 +9,6 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/events"
 	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/session/quota"
 )
@@ -18,9 +17,8 @@ import (
 // decides who may use which session, living or ended. It does no I/O under its
 // lock.
 type registry struct {
-	store  Store
-	events *events.Hub // nil takes none
-	ready  atomic.Bool // the sessions of an earlier daemon have been adopted
+	store Store
+	ready atomic.Bool // the sessions of an earlier daemon have been adopted
 
 	mu     sync.Mutex
 	live   map[ID]*entry    // guarded by mu
@@ -114,14 +112,15 @@ func (r *registry) entries() []*entry {
 	return slices.Collect(maps.Values(r.live))
 }
 
-// claim enters a new session into the live ones if limit lets it, or returns the
-// entry that already has its idempotency key. It is the one place where two
+// claim enters the entry of a new session into the live ones if limit lets it, or
+// returns the one that already has its idempotency key. It is the one place where two
 // creates meet.
-func (r *registry) claim(s Session, cancel context.CancelFunc, limit room) (e *entry, first bool, err error) {
+func (r *registry) claim(e *entry, limit room) (living *entry, first bool, err error) {
+	s := e.snapshot()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e := r.byKey[key{s.Owner, s.IdempotencyKey}]; e != nil {
-		return e, false, nil
+	if earlier := r.byKey[key{s.Owner, s.IdempotencyKey}]; earlier != nil {
+		return earlier, false, nil
 	}
 	if err := r.checkRoom(s, limit); err != nil {
 		return nil, false, err
@@ -129,8 +128,6 @@ func (r *registry) claim(s Session, cancel context.CancelFunc, limit room) (e *e
 	if other := r.byName[named{s.Owner, s.Name}]; other != nil {
 		return nil, false, errdefs.New(errdefs.AlreadyExists, "the name %s is session %s's; destroy that, or take another name", s.Name, other.id)
 	}
-	e = newEntry(s, r.events)
-	e.cancelCreate = cancel
 	r.add(e)
 	return e, true, nil
 }

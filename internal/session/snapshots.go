@@ -135,13 +135,13 @@ func (c *core) whilePaused(ctx context.Context, e *entry, do func(context.Contex
 	return do(ctx, sourceOf(s, e.box().client))
 }
 
-// planRestore looks up what e is to be restored from. The session gets its
+// findSnapshot looks up what the session is to begin with. The session gets its
 // image, if its client named none.
-func (c *core) planRestore(ctx context.Context, e *entry, s *Session) error {
-	if e.restoreID == "" {
+func (m *creation) findSnapshot(ctx context.Context, s *Session) error {
+	if m.req.RestoreSnapshotID == "" {
 		return nil
 	}
-	from, err := c.snapshots.Get(ctx, s.Owner, e.restoreID)
+	from, err := m.core.snapshots.Get(ctx, s.Owner, m.req.RestoreSnapshotID)
 	if err != nil {
 		return errdefs.OfField("restore_snapshot_id", err)
 	}
@@ -149,28 +149,25 @@ func (c *core) planRestore(ctx context.Context, e *entry, s *Session) error {
 		if s.ReadonlyRoot {
 			return errdefs.Invalid("readonly_rootfs", "must be off: the snapshot has files of the root, too")
 		}
-		s.Image = cmp.Or(e.image, from.Manifest.ImageDigest)
+		s.Image = cmp.Or(m.req.Image, from.Manifest.ImageDigest)
 	} else {
-		s.Image = cmp.Or(e.image, from.Manifest.Image)
+		s.Image = cmp.Or(m.req.Image, from.Manifest.Image)
 	}
-	e.restore = &from
+	m.from = &from
 	return nil
 }
 
-// restore brings the files of e's snapshot into its new sandbox.
-func (c *core) restore(ctx context.Context, e *entry) error {
-	if e.restore == nil {
-		return nil
-	}
-	if s := e.snapshot(); s.WorkspaceID != "" && !e.madeWorkspace {
+// restore brings the files of the snapshot into the new sandbox.
+func (m *creation) restore(ctx context.Context) error {
+	if s := m.entry.snapshot(); s.WorkspaceID != "" && !m.madeWorkspace {
 		return errdefs.OfField("workspace_id", errdefs.New(errdefs.Conflict, "workspace %s is there already, and a snapshot is restored to a new one only; choose another id", s.WorkspaceID))
 	}
-	err := c.snapshots.Restore(ctx, *e.restore, e.box().client)
+	err := m.core.snapshots.Restore(ctx, *m.from, m.entry.box().client)
 	switch {
 	case runnerclient.Failed(err):
 		err = errdefs.Wrap(err, errdefs.Unavailable, "the sandbox ended while the snapshot was restored, perhaps for want of memory; try again with more")
 	case err != nil:
 		err = errdefs.OfField("restore_snapshot_id", err)
 	}
-	return errors.Join(err, failpoint.Hit("create.restored"))
+	return err
 }

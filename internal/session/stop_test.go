@@ -16,6 +16,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -61,7 +62,7 @@ func TestStopAndStart(t *testing.T) {
 	if row, err := d.store.Get(t.Context(), s.ID); err != nil || row.State != session.Stopped {
 		t.Errorf("row %+v, %v", row, err)
 	}
-	_, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	_, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "true"}, &bytes.Buffer{})
 	wantCode(t, err, errdefs.Conflict)
 	if !strings.Contains(errdefs.MessageOf(err), "start it first") {
 		t.Errorf("it does not say what to do: %v", err)
@@ -118,7 +119,7 @@ func TestStopUnderAnExec(t *testing.T) {
 	out := newSignaler("started")
 	results := make(chan protocol.Record, 1)
 	go func() {
-		result, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "echo started; sleep 600"}, out)
+		result, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "echo started; sleep 600"}, out)
 		if err != nil {
 			t.Error(err)
 		}

@@ -6,21 +6,66 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
+	"github.com/sandkasten/sandkasten/internal/session/execwatch"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 )
 
-// use is an operation in progress on a session.
-type use struct {
-	core   *core
-	entry  *entry
-	client *runnerclient.Client
-	end    func() // must be called
+// Living implements ops.Sessions.
+func (h host) Living(ctx context.Context, p auth.Principal, id string) (ops.Session, error) {
+	e, err := h.core.living(ctx, p, ID(id))
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
-// lost returns what the failure of an operation means; see core.lost.
-func (u use) lost(ctx context.Context, err error) error { return u.core.lost(ctx, u.entry, err) }
+// Now implements ops.Session and execwatch.Session.
+func (e *entry) Now() execwatch.Now {
+	s := e.snapshot()
+	return execwatch.Now{
+		ID: string(e.id), Owner: e.owner, BootID: s.BootID, Cwd: s.Cwd, Alive: s.State.Alive(), Gone: s.State == Stopped || s.State.Ended(),
+		AllFiles: e.core.reachesAll(s), Client: e.box().client, Over: e.over,
+	}
+}
+
+// Reach implements ops.Session.
+func (e *entry) Reach(ctx context.Context) (*runnerclient.Client, error) {
+	if err := e.core.reachable(ctx, e); err != nil {
+		return nil, err
+	}
+	return e.box().client, nil
+}
+
+// Begin implements ops.Session.
+func (e *entry) Begin(ctx context.Context) (runner *runnerclient.Client, end func(), err error) {
+	if err := e.core.reachable(ctx, e); err != nil {
+		return nil, nil, err
+	}
+	end, err = e.begin()
+	if errors.Is(err, errPaused) {
+		end, err = e.core.wake(ctx, e)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return e.box().client, end, nil
+}
+
+// Lost implements ops.Session.
+func (e *entry) Lost(ctx context.Context, err error) error { return e.core.lost(ctx, e, err) }
+
+// Moved implements ops.Session.
+func (e *entry) Moved(cwd string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if cwd != "" {
+		e.record.session.Cwd = cwd
+		e.activity.unsaved = true
+	}
+}
 
 // running returns the entry of a session whose sandbox answers. It may be
-// paused: who wants its programs to run calls begin.
+// paused: who wants its programs to run calls Begin.
 func (c *core) running(ctx context.Context, p auth.Principal, id ID) (*entry, error) {
 	e, err := c.living(ctx, p, id)
 	if err != nil {
@@ -46,45 +91,4 @@ func (c *core) reachable(ctx context.Context, e *entry) error {
 	}
 	e.open(sandbox)
 	return nil
-}
-
-// look is for asking after what runs in a session, which is no activity.
-func (c *core) look(ctx context.Context, p auth.Principal, id ID) (use, error) {
-	e, err := c.running(ctx, p, id)
-	if err != nil {
-		return use{}, err
-	}
-	return use{core: c, entry: e, client: e.box().client, end: func() {}}, nil
-}
-
-// begin begins an operation on a running session, and wakes it if it is paused.
-func (c *core) begin(ctx context.Context, e *entry) (use, error) {
-	if err := c.reachable(ctx, e); err != nil {
-		return use{}, err
-	}
-	end, err := e.begin()
-	if errors.Is(err, errPaused) {
-		end, err = c.wake(ctx, e)
-	}
-	if err != nil {
-		return use{}, err
-	}
-	return use{core: c, entry: e, client: e.box().client, end: end}, nil
-}
-
-// beginFile is begin for an operation on files, of which a session has only so
-// many at once.
-func (c *core) beginFile(ctx context.Context, e *entry) (use, error) {
-	u, err := c.begin(ctx, e)
-	if err != nil {
-		return use{}, err
-	}
-	filed, err := e.beginFiling()
-	if err != nil {
-		u.end()
-		return use{}, err
-	}
-	used := u.end
-	u.end = func() { filed(); used() }
-	return u, nil
 }

@@ -17,7 +17,7 @@ const filesTTL = 15 * time.Second
 // OfWorkspace returns a session through which a workspace's files can be
 // reached. It is nobody's: hidden, counted like any other, and it expires by
 // itself soon after its last use.
-func (c *Files) OfWorkspace(ctx context.Context, p auth.Principal, id string) (ID, error) {
+func (c *Sessions) OfWorkspace(ctx context.Context, p auth.Principal, id string) (ID, error) {
 	if err := c.checkReady(); err != nil {
 		return "", err
 	}

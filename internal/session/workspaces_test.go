@@ -107,7 +107,7 @@ func TestWorkspacesOfOwners(t *testing.T) {
 	_, err := d.Workspaces.Get(t.Context(), as("carol"), "w")
 	wantCode(t, err, errdefs.NotFound)
 	wantCode(t, d.Workspaces.ForceDelete(t.Context(), as("carol"), "w"), errdefs.NotFound)
-	_, err = d.Files.OfWorkspace(t.Context(), as("carol"), "w")
+	_, err = d.Sessions.OfWorkspace(t.Context(), as("carol"), "w")
 	wantCode(t, err, errdefs.NotFound)
 	if err := d.Workspaces.ForceDelete(t.Context(), as("alice"), "w"); err != nil {
 		t.Fatal(err)
@@ -314,7 +314,7 @@ func TestDriverWithoutWorkspaces(t *testing.T) {
 	wantCode(t, err, errdefs.Unimplemented)
 	_, err = d.Workspaces.Get(t.Context(), as(""), "w")
 	wantCode(t, err, errdefs.Unimplemented)
-	_, err = d.Files.OfWorkspace(t.Context(), as(""), "w")
+	_, err = d.Sessions.OfWorkspace(t.Context(), as(""), "w")
 	wantCode(t, err, errdefs.Unimplemented)
 	wantCode(t, d.Workspaces.ForceDelete(t.Context(), as(""), "w"), errdefs.Unimplemented)
 	if s := d.create(t, session.CreateRequest{}); s.WorkspaceID != "" {
@@ -376,9 +376,9 @@ func (f creatorFunc) Create(ctx context.Context, id runtime.ID, spec runtime.Spe
 func TestWorkspaceFiles(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, withWorkspaces)
-	_, err := d.Files.OfWorkspace(t.Context(), as("alice"), "w")
+	_, err := d.Sessions.OfWorkspace(t.Context(), as("alice"), "w")
 	wantCode(t, err, errdefs.NotFound)
-	_, err = d.Files.OfWorkspace(t.Context(), as("alice"), "../w")
+	_, err = d.Sessions.OfWorkspace(t.Context(), as("alice"), "../w")
 	wantCode(t, err, errdefs.NotFound)
 	if _, err := d.Workspaces.Create(t.Context(), as("alice"), workspaces.WorkspaceRequest{ID: "w"}); err != nil {
 		t.Fatal(err)
@@ -388,12 +388,12 @@ func TestWorkspaceFiles(t *testing.T) {
 	for i := range ids {
 		all.Go(func() {
 			var err error
-			if ids[i], err = d.Files.OfWorkspace(t.Context(), as("alice"), "w"); err != nil {
+			if ids[i], err = d.Sessions.OfWorkspace(t.Context(), as("alice"), "w"); err != nil {
 				t.Error(err)
 				return
 			}
 			text := fmt.Sprint("text ", i)
-			if _, err := d.Files.Write(t.Context(), everyone, ids[i], protocol.Write{Path: fmt.Sprint("f", i)}, int64(len(text)), strings.NewReader(text)); err != nil {
+			if _, err := d.Files.Write(t.Context(), everyone, string(ids[i]), protocol.Write{Path: fmt.Sprint("f", i)}, int64(len(text)), strings.NewReader(text)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -420,7 +420,7 @@ func TestWorkspaceFiles(t *testing.T) {
 	d.stop()
 
 	d = h.start(t, withWorkspaces)
-	again, err := d.Files.OfWorkspace(t.Context(), as("alice"), "w")
+	again, err := d.Sessions.OfWorkspace(t.Context(), as("alice"), "w")
 	if err != nil || again != ids[0] {
 		t.Errorf("after a restart %s instead of %s, %v", again, ids[0], err)
 	}
@@ -438,10 +438,10 @@ func TestWorkspaceFiles(t *testing.T) {
 func TestWorkspaceFilesAreLimited(t *testing.T) {
 	d := newHost(t).start(t, withWorkspaces, func(o *session.Options) { o.Maxima.Sessions = 1 })
 	s := d.createAs(t, as("alice"), session.CreateRequest{WorkspaceID: "w"})
-	_, err := d.Files.OfWorkspace(t.Context(), as("alice"), "w")
+	_, err := d.Sessions.OfWorkspace(t.Context(), as("alice"), "w")
 	wantCode(t, err, errdefs.ResourceExhausted)
 	d.destroy(t, s.ID)
-	if _, err := d.Files.OfWorkspace(t.Context(), as("alice"), "w"); err != nil {
+	if _, err := d.Sessions.OfWorkspace(t.Context(), as("alice"), "w"); err != nil {
 		t.Error(err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/execstream"
 	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 )
 
 // rpc is another product's API over the same sessions: verbs in the path, ids in
@@ -75,7 +76,7 @@ type ran struct {
 
 func (s rpc) run(ctx context.Context, in *runInput) (*ran, error) {
 	output := execstream.NewCollector(1<<10, false)
-	result, err := s.manager.Execs.Run(ctx, api.Caller(ctx), in.Body.Box, session.ExecRequest{Command: in.Body.Line}, output)
+	result, err := s.manager.Execs.Run(ctx, api.Caller(ctx), string(in.Body.Box), ops.ExecRequest{Command: in.Body.Line}, output)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func (s rpc) follow(ctx context.Context, in *followInput) (*kit.Stream, error) {
 		events := execstream.NewEvents(false)
 		err := events.Begin(w, execstream.Place{})
 		if err == nil {
-			_, err = s.manager.Execs.Run(ctx, api.Caller(ctx), in.Box, session.ExecRequest{Command: in.Line}, events)
+			_, err = s.manager.Execs.Run(ctx, api.Caller(ctx), string(in.Box), ops.ExecRequest{Command: in.Line}, events)
 		}
 		if err = errors.Join(err, events.End(map[string]bool{"ok": err == nil})); err != nil {
 			api.Failed(ctx, err)

@@ -64,7 +64,7 @@ func (s *surface) export(w http.ResponseWriter, r *http.Request) error {
 		a.Filename = strings.ToValidUTF8(path.Base(a.StoragePath), "_")
 	}
 	err = s.sessions.Use(r.Context(), api.Caller(r.Context()), x.ID, func(p auth.Principal, id session.ID) error {
-		info, content, err := s.manager.Files.Read(r.Context(), p, id, protocol.Read{Path: given})
+		info, content, err := s.manager.Files.Read(r.Context(), p, string(id), protocol.Read{Path: given})
 		if err != nil {
 			return readFailed(given, err)
 		}

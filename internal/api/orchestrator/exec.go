@@ -13,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -36,7 +37,7 @@ func (s *surface) exec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	req := session.ProcessRequest{Args: shell(f.text("cwd", false), f.command("command")), Timeout: f.seconds("timeout_sec", 1), Leaving: session.Kill}
+	req := ops.ProcessRequest{Args: shell(f.text("cwd", false), f.command("command")), Timeout: f.seconds("timeout_sec", 1), Leaving: ops.Kill}
 	stdout, stderr := f.flag("capture_stdout"), f.flag("capture_stderr")
 	_, maxima, _ := s.manager.Sessions.Limits(api.Caller(r.Context()))
 	if most := maxima.ExecTimeout; req.Timeout > most {
@@ -50,7 +51,7 @@ func (s *surface) exec(w http.ResponseWriter, r *http.Request) error {
 	output := newOutputs(s.opts.OutputBytes)
 	var record protocol.Record
 	err = s.sessions.Change(r.Context(), api.Caller(r.Context()), x.ID, func(p auth.Principal, id session.ID) (err error) {
-		record, err = s.manager.Execs.RunProcess(r.Context(), p, id, req, output)
+		record, err = s.manager.Execs.RunProcess(r.Context(), p, string(id), req, output)
 		return err
 	})
 	if err != nil {

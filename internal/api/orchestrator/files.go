@@ -47,7 +47,7 @@ func (s *surface) write(w http.ResponseWriter, r *http.Request) error {
 // put writes a file into a session and answers.
 func (s *surface) put(w http.ResponseWriter, r *http.Request, x orchestrator.Session, name string, size int64, content io.Reader) error {
 	err := s.sessions.Change(r.Context(), api.Caller(r.Context()), x.ID, func(p auth.Principal, id session.ID) error {
-		_, err := s.manager.Files.Write(r.Context(), p, id, protocol.Write{Path: name}, size, content)
+		_, err := s.manager.Files.Write(r.Context(), p, string(id), protocol.Write{Path: name}, size, content)
 		return err
 	})
 	return s.wrote(w, r, err)
@@ -129,7 +129,7 @@ func (s *surface) content(w http.ResponseWriter, r *http.Request) error {
 		shown = path.Base(name)
 	}
 	err = s.sessions.Use(r.Context(), api.Caller(r.Context()), x.ID, func(p auth.Principal, id session.ID) error {
-		info, content, err := s.manager.Files.Read(r.Context(), p, id, protocol.Read{Path: name})
+		info, content, err := s.manager.Files.Read(r.Context(), p, string(id), protocol.Read{Path: name})
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/strictjson"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -78,7 +79,7 @@ func (t *terminal) run(ctx context.Context) error {
 		defer cancel()
 		t.ping(ctx)
 	})
-	record, err := t.Manager.Execs.Attach(ctx, api.Caller(ctx), t.Session, t.Started.TerminalID, t.seq, t)
+	record, err := t.Manager.Execs.Attach(ctx, api.Caller(ctx), string(t.Session), t.Started.TerminalID, t.seq, t)
 	switch {
 	case err == nil:
 		err = errors.Join(t.say(ctx, exitOf(record)), t.ws.Close(websocket.StatusNormalClosure, ""))
@@ -186,7 +187,7 @@ func (t *terminal) typed(ctx context.Context) {
 // unread for long is lost when there is too much of it.
 func (t *terminal) keys(ctx context.Context, typed []byte) error {
 	for len(typed) > 0 {
-		taken, err := t.Manager.Execs.WriteStdin(ctx, api.Caller(ctx), t.Session, t.Started.TerminalID, typed, false)
+		taken, err := t.Manager.Execs.WriteStdin(ctx, api.Caller(ctx), string(t.Session), t.Started.TerminalID, typed, false)
 		if err != nil || taken.Bytes == 0 {
 			return err
 		}
@@ -203,7 +204,7 @@ func (t *terminal) resize(ctx context.Context, message []byte) error {
 	if m.Resize == nil || m.Resize.Rows == 0 || m.Resize.Cols == 0 {
 		return errdefs.Invalid("resize", "must have rows and cols of at least 1")
 	}
-	return t.Manager.Execs.Resize(ctx, api.Caller(ctx), t.Session, t.Started.TerminalID, session.TerminalSize(*m.Resize))
+	return t.Manager.Execs.Resize(ctx, api.Caller(ctx), string(t.Session), t.Started.TerminalID, ops.TerminalSize(*m.Resize))
 }
 
 // ping finds out that a client is gone which never said so.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 )
 
 // BenchmarkExec is a round trip of the shortest command over a kept
@@ -75,7 +76,7 @@ func BenchmarkExecWithoutHTTP(b *testing.B) {
 	s := start(b, quiet)
 	id := session.ID(strings.TrimPrefix(s.create(b), "/v1/sessions/"))
 	for b.Loop() {
-		if _, err := s.manager.Execs.Run(b.Context(), auth.Anonymous(), id, session.ExecRequest{Command: "true"}, io.Discard); err != nil {
+		if _, err := s.manager.Execs.Run(b.Context(), auth.Anonymous(), string(id), ops.ExecRequest{Command: "true"}, io.Discard); err != nil {
 			b.Fatal(err)
 		}
 	}

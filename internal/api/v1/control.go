@@ -10,7 +10,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 )
 
 type waitInput struct {
@@ -30,11 +30,11 @@ func (s *surface) waitExec(ctx context.Context, in *waitInput) (*execRecordOutpu
 	if err != nil {
 		return nil, err
 	}
-	wait := session.MaxWait
+	wait := ops.MaxWait
 	if in.Body != nil && in.Body.TimeoutMS > 0 {
 		wait = time.Duration(in.Body.TimeoutMS) * time.Millisecond
 	}
-	record, err := s.manager.Execs.Wait(ctx, api.Caller(ctx), id, in.ExecID, wait)
+	record, err := s.manager.Execs.Wait(ctx, api.Caller(ctx), string(id), in.ExecID, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (s *surface) writeStdin(ctx context.Context, in *stdinInput) (*stdinOutput,
 	if len(data) == 0 && !in.Body.Close {
 		return nil, errdefs.Invalid("data", "or data_base64 or close is needed")
 	}
-	taken, err := s.manager.Execs.WriteStdin(ctx, api.Caller(ctx), id, in.ExecID, data, in.Body.Close)
+	taken, err := s.manager.Execs.WriteStdin(ctx, api.Caller(ctx), string(id), in.ExecID, data, in.Body.Close)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (s *surface) signalExec(ctx context.Context, in *signalInput) (*contract.OK
 	if err != nil {
 		return nil, err
 	}
-	if err := s.manager.Execs.Signal(ctx, api.Caller(ctx), id, in.ExecID, number); err != nil {
+	if err := s.manager.Execs.Signal(ctx, api.Caller(ctx), string(id), in.ExecID, number); err != nil {
 		return nil, err
 	}
 	return contract.Done(), nil
@@ -157,8 +157,8 @@ func (s *surface) resizeExec(ctx context.Context, in *resizeInput) (*contract.OK
 	if err != nil {
 		return nil, err
 	}
-	size := session.TerminalSize{Rows: in.Body.Rows, Cols: in.Body.Cols}
-	if err := s.manager.Execs.Resize(ctx, api.Caller(ctx), id, in.ExecID, size); err != nil {
+	size := ops.TerminalSize{Rows: in.Body.Rows, Cols: in.Body.Cols}
+	if err := s.manager.Execs.Resize(ctx, api.Caller(ctx), string(id), in.ExecID, size); err != nil {
 		return nil, err
 	}
 	return contract.Done(), nil

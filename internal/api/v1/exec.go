@@ -8,6 +8,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/execstream"
 	"github.com/sandkasten/sandkasten/internal/api/v1/networks"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -32,8 +33,8 @@ type ExecRequest struct {
 	OutputFile string `json:"output_file,omitempty" maxLength:"4096" doc:"A file inside the sandbox that gets all of the output, beside what is kept for the answer. Made or replaced when the command starts." example:"logs/build.txt"`
 }
 
-func (r *ExecRequest) request() session.ExecRequest {
-	return session.ExecRequest{
+func (r *ExecRequest) request() ops.ExecRequest {
+	return ops.ExecRequest{
 		Command:    r.Cmd,
 		Shell:      r.Shell,
 		Stdin:      []byte(r.Stdin),
@@ -141,7 +142,7 @@ func (s *surface) exec(ctx context.Context, in *execInput) (*execOutput, error) 
 		return nil, err
 	}
 	output := s.collector(in.Body.RawOutput)
-	result, err := s.manager.Execs.Run(ctx, api.Caller(ctx), id, in.Body.request(), output)
+	result, err := s.manager.Execs.Run(ctx, api.Caller(ctx), string(id), in.Body.request(), output)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
-	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -77,7 +77,7 @@ func (s *surface) records(ctx context.Context, in *SessionPath, wanted func(prot
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.manager.Execs.List(ctx, api.Caller(ctx), id)
+	all, err := s.manager.Execs.List(ctx, api.Caller(ctx), string(id))
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (s *surface) getExec(ctx context.Context, in *getExecInput) (*execDetailOut
 		return nil, err
 	}
 	if in.WaitMS > 0 {
-		record, err := s.manager.Execs.Wait(ctx, api.Caller(ctx), id, in.ExecID, time.Duration(in.WaitMS)*time.Millisecond)
+		record, err := s.manager.Execs.Wait(ctx, api.Caller(ctx), string(id), in.ExecID, time.Duration(in.WaitMS)*time.Millisecond)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ func (s *surface) getExec(ctx context.Context, in *getExecInput) (*execDetailOut
 		}
 	}
 	output := s.collector(in.RawOutput)
-	record, _, err := s.manager.Execs.Read(ctx, api.Caller(ctx), id, in.ExecID, session.ReadRequest{}, output)
+	record, _, err := s.manager.Execs.Read(ctx, api.Caller(ctx), string(id), in.ExecID, ops.ReadRequest{}, output)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (s *surface) cancelExec(ctx context.Context, in *ExecPath) (*okOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := s.manager.Execs.Cancel(ctx, api.Caller(ctx), id, in.ExecID); err != nil {
+	if err := s.manager.Execs.Cancel(ctx, api.Caller(ctx), string(id), in.ExecID); err != nil {
 		return nil, err
 	}
 	return contract.Done(), nil

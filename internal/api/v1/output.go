@@ -6,7 +6,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/execstream"
-	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -38,7 +38,7 @@ func (s *surface) readOutput(ctx context.Context, in *outputInput) (*outputOutpu
 		return nil, err
 	}
 	c := execstream.NewChunker(int(in.MaxChunks), in.SinceSeq)
-	record, next, err := s.manager.Execs.Read(ctx, api.Caller(ctx), id, in.ExecID, session.ReadRequest{
+	record, next, err := s.manager.Execs.Read(ctx, api.Caller(ctx), string(id), in.ExecID, ops.ReadRequest{
 		Offset: in.SinceSeq, MaxBytes: min(s.opts.OutputBytes, in.MaxChunks*execstream.MaxChunk), Wait: time.Duration(in.WaitMS) * time.Millisecond,
 	}, c)
 	if err != nil {

@@ -31,7 +31,7 @@ func (s *surface) listPorts(ctx context.Context, in *SessionPath) (*portsOutput,
 	if err != nil {
 		return nil, err
 	}
-	ports, err := s.manager.Execs.Ports(ctx, api.Caller(ctx), id)
+	ports, err := s.manager.Execs.Ports(ctx, api.Caller(ctx), string(id))
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (s *surface) tunnel(ctx context.Context, in *tunnelInput) (*kit.Stream, err
 			return
 		}
 		// Before the upgrade, so that a refusal is an ordinary answer.
-		conn, err := s.manager.Execs.Dial(ctx, api.Caller(ctx), id, in.Port)
+		conn, err := s.manager.Execs.Dial(ctx, api.Caller(ctx), string(id), in.Port)
 		if err != nil {
 			api.WriteError(w, r, err)
 			return

@@ -8,7 +8,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/execstream"
 	"github.com/sandkasten/sandkasten/internal/api/v1/networks"
-	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -37,18 +37,18 @@ type ProcessRequest struct {
 	RawOutput    bool              `json:"raw_output,omitempty" doc:"As in exec."`
 }
 
-func (r *ProcessRequest) request() (session.ProcessRequest, error) {
+func (r *ProcessRequest) request() (ops.ProcessRequest, error) {
 	stdin, err := textOrBase64("stdin", r.Stdin, r.StdinBase64)
 	if err != nil {
-		return session.ProcessRequest{}, err
+		return ops.ProcessRequest{}, err
 	}
-	req := session.ProcessRequest{
+	req := ops.ProcessRequest{
 		Args: r.Cmd, Env: r.Env, Cwd: r.Cwd, User: r.User, Stdin: stdin, OpenStdin: r.OpenStdin,
 		Timeout: time.Duration(r.TimeoutMS) * time.Millisecond, OutputFile: r.OutputFile,
 		Merged: r.Stderr == "merged", Leaving: r.OnDisconnect == "kill",
 	}
 	if r.TTY {
-		req.Terminal = &session.TerminalSize{Rows: r.Rows, Cols: r.Cols}
+		req.Terminal = &ops.TerminalSize{Rows: r.Rows, Cols: r.Cols}
 		if r.Rows == 0 {
 			req.Terminal.Rows = defaultRows
 		}
@@ -107,14 +107,14 @@ func (s *surface) startProcess(ctx context.Context, in *processInput) (*processO
 		return nil, err
 	}
 	if in.Body.Background {
-		record, err := s.manager.Execs.StartProcess(ctx, api.Caller(ctx), id, req)
+		record, err := s.manager.Execs.StartProcess(ctx, api.Caller(ctx), string(id), req)
 		if err != nil {
 			return nil, err
 		}
 		return &processOutput{http.StatusCreated, ProcessResponse{ExecID: record.ID, Status: "running", PID: record.PID}}, nil
 	}
 	output := s.streams(in.Body.RawOutput)
-	record, err := s.manager.Execs.RunProcess(ctx, api.Caller(ctx), id, req, output)
+	record, err := s.manager.Execs.RunProcess(ctx, api.Caller(ctx), string(id), req, output)
 	if err != nil {
 		return nil, err
 	}

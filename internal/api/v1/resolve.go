@@ -54,7 +54,7 @@ func (s *surface) execID(ctx context.Context, of SessionPath, field, ref string)
 	if err != nil {
 		return ref, nil //nolint:nilerr // see above
 	}
-	all, err := s.manager.Execs.List(ctx, api.Caller(ctx), id)
+	all, err := s.manager.Execs.List(ctx, api.Caller(ctx), string(id))
 	if err != nil {
 		return ref, nil //nolint:nilerr // see above
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
-	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 )
 
 // Shell is a persistent shell of a session.
@@ -39,7 +39,7 @@ func (s *surface) listShells(ctx context.Context, in *SessionPath) (*shellsOutpu
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.manager.Execs.Shells(ctx, api.Caller(ctx), id)
+	all, err := s.manager.Execs.Shells(ctx, api.Caller(ctx), string(id))
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (s *surface) listShells(ctx context.Context, in *SessionPath) (*shellsOutpu
 }
 
 // shellName is what clients call a shell.
-func shellName(name string) string { return cmp.Or(name, session.DefaultShell) }
+func shellName(name string) string { return cmp.Or(name, ops.DefaultShell) }
 
 type shellPath struct {
 	SessionPath
@@ -72,7 +72,7 @@ func (s *surface) closeShell(ctx context.Context, in *shellPath) (*contract.OKOu
 	if err != nil {
 		return nil, err
 	}
-	if err := s.manager.Execs.CloseShell(ctx, api.Caller(ctx), id, in.Name); err != nil {
+	if err := s.manager.Execs.CloseShell(ctx, api.Caller(ctx), string(id), in.Name); err != nil {
 		return nil, err
 	}
 	return contract.Done(), nil

@@ -30,7 +30,7 @@ func (s *surface) execStream(ctx context.Context, in *execInput) (*kit.Stream, e
 func (s *surface) streamExec(ctx context.Context, id session.ID, body *ExecRequest) *kit.Stream {
 	req := body.request()
 	return s.streamRun(ctx, id, body.RawOutput, func(out io.Writer) (protocol.Record, error) {
-		return s.manager.Execs.Run(ctx, api.Caller(ctx), id, req, out)
+		return s.manager.Execs.Run(ctx, api.Caller(ctx), string(id), req, out)
 	})
 }
 
@@ -47,7 +47,7 @@ func (s *surface) processStream(ctx context.Context, in *processInput) (*kit.Str
 		return nil, err
 	}
 	return s.streamRun(ctx, id, in.Body.RawOutput, func(out io.Writer) (protocol.Record, error) {
-		return s.manager.Execs.RunProcess(ctx, api.Caller(ctx), id, req, out)
+		return s.manager.Execs.RunProcess(ctx, api.Caller(ctx), string(id), req, out)
 	}), nil
 }
 
@@ -145,7 +145,7 @@ func (s *surface) streamFrom(ctx context.Context, id session.ID, at execstream.P
 	if at.Ended {
 		return kit.Streaming(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), nil
 	}
-	if _, err := s.manager.Execs.Get(ctx, api.Caller(ctx), id, at.Exec); err != nil {
+	if _, err := s.manager.Execs.Get(ctx, api.Caller(ctx), string(id), at.Exec); err != nil {
 		return nil, err
 	}
 	return kit.Streaming(func(w http.ResponseWriter, _ *http.Request) {
@@ -153,7 +153,7 @@ func (s *surface) streamFrom(ctx context.Context, id session.ID, at execstream.P
 		var record protocol.Record
 		err := out.Begin(w, at)
 		if err == nil {
-			record, err = s.manager.Execs.Attach(ctx, api.Caller(ctx), id, at.Exec, at.Offset, out)
+			record, err = s.manager.Execs.Attach(ctx, api.Caller(ctx), string(id), at.Exec, at.Offset, out)
 		}
 		s.endEvents(ctx, id, out, record, err)
 	}), nil

@@ -9,6 +9,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/sockets"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -29,8 +30,8 @@ type terminalInput struct {
 	SinceSeq   int64    `query:"since_seq" default:"-1" minimum:"-1" maximum:"9007199254740991" doc:"With terminal_id, where in all that it showed to begin. Without it, with its last 64 KiB."`
 }
 
-func (in *terminalInput) size() session.TerminalSize {
-	return session.TerminalSize{Rows: in.Rows, Cols: in.Cols}
+func (in *terminalInput) size() ops.TerminalSize {
+	return ops.TerminalSize{Rows: in.Rows, Cols: in.Cols}
 }
 
 func (s *surface) terminal(ctx context.Context, in *terminalInput) (*kit.Stream, error) {
@@ -62,25 +63,25 @@ func (s *surface) openTerminal(ctx context.Context, id session.ID, in *terminalI
 	t := sockets.Terminal{Manager: s.manager, Session: id}
 	t.Started.TerminalID = in.TerminalID
 	if in.TerminalID == "" {
-		req := session.TerminalRequest{Command: in.Command, Term: in.Term, Size: in.size()}
+		req := ops.TerminalRequest{Command: in.Command, Term: in.Term, Size: in.size()}
 		if in.Cmd != "" {
 			req.Command = []string{"/bin/sh", "-c", in.Cmd}
 		}
-		record, err := s.manager.Execs.StartTerminal(ctx, api.Caller(ctx), id, req)
+		record, err := s.manager.Execs.StartTerminal(ctx, api.Caller(ctx), string(id), req)
 		t.Started.TerminalID = record.ID
 		return t, err
 	}
 	if in.Cmd != "" || len(in.Command) > 0 {
 		return t, errdefs.Invalid("terminal_id", "is of a terminal that runs already; leave the command out")
 	}
-	record, err := s.manager.Execs.Get(ctx, api.Caller(ctx), id, in.TerminalID)
+	record, err := s.manager.Execs.Get(ctx, api.Caller(ctx), string(id), in.TerminalID)
 	switch {
 	case err != nil:
 		return t, err
 	case !record.TTY:
 		return t, errdefs.New(errdefs.Conflict, "exec %s has no terminal; follow its output at execs/{exec_id}/stream", in.TerminalID)
 	case record.State != protocol.StateEnded:
-		if err := s.manager.Execs.Resize(ctx, api.Caller(ctx), id, record.ID, in.size()); err != nil && !sockets.Ended(err) {
+		if err := s.manager.Execs.Resize(ctx, api.Caller(ctx), string(id), record.ID, in.size()); err != nil && !sockets.Ended(err) {
 			return t, err
 		}
 	}

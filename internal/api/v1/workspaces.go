@@ -104,5 +104,5 @@ func (s *surface) deleteWorkspace(ctx context.Context, in *deleteWorkspaceInput)
 // findWorkspaceFiles returns the session through which the files of a workspace
 // that the caller may use are reached.
 func (s *surface) findWorkspaceFiles(ctx context.Context, in SessionPath) (session.ID, error) {
-	return s.manager.Files.OfWorkspace(ctx, api.Caller(ctx), in.ID)
+	return s.manager.Sessions.OfWorkspace(ctx, api.Caller(ctx), in.ID)
 }

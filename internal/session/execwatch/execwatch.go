@@ -32,16 +32,18 @@ const (
 // Session is a session with execs.
 type Session interface {
 	Now() Now
-	Over() <-chan struct{} // closed when the session has ended
 }
 
 // Now is a session as it is.
 type Now struct {
 	ID, Owner string
 	BootID    string
+	Cwd       string               // of the default shell
 	Alive     bool                 // its processes live
 	Gone      bool                 // they do not, and never will again
+	AllFiles  bool                 // the calls for files reach all of it, not only the workspace
 	Client    *runnerclient.Client // nil while there is no way into the sandbox
+	Over      <-chan struct{}      // closed when the session has ended
 }
 
 // Watch knows the execs that are told to have begun. Its methods may be called
@@ -175,10 +177,11 @@ func (r *Watch) Left(ctx context.Context, of Session, id string) {
 	r.watch(id, func(began protocol.Record, closed <-chan struct{}) {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
+		over := of.Now().Over
 		go func() {
 			select {
 			case <-closed:
-			case <-of.Over():
+			case <-over:
 			case <-ctx.Done():
 			}
 			cancel()

@@ -89,9 +89,17 @@ type Subject struct {
 type Sessions interface {
 	// Subject returns a session of p's. It is not activity.
 	Subject(ctx context.Context, p auth.Principal, id string) (Subject, error)
-	// Repolicy calls do for a session of p's that has not ended, while nobody else
-	// changes it, and records the policy that do returns.
-	Repolicy(ctx context.Context, p auth.Principal, id string, do func(context.Context, Subject) (Policy, error)) error
+	// Lock waits until nobody changes a session of p's that has not ended, and keeps
+	// others from changing it until Release is called.
+	Lock(ctx context.Context, p auth.Principal, id string) (Held, error)
+}
+
+// Held is a session that nobody else changes.
+type Held interface {
+	Subject() Subject
+	// SetPolicy has the session show what it may reach from now on.
+	SetPolicy(p Policy)
+	Release()
 }
 
 // Keeper keeps the networks of all sessions. Its methods may be called concurrently;

@@ -63,6 +63,7 @@ type Planned struct {
 
 	values    map[string]string // of secrets that are not stored ones, by name
 	authority *relay.Authority  // nil without secrets
+	rules     *network.Rules    // nil if it opens nothing, or was not planned just now
 }
 
 // maxSecrets bounds the secrets of one session.
@@ -90,7 +91,8 @@ func (k *Keeper) Plan(ctx context.Context, s Subject, asked *Asked) (Planned, er
 		err.Field = "network.mode"
 		return Planned{}, err
 	}
-	if _, err := k.compile(ctx, s, p); err != nil {
+	rules, err := k.compile(ctx, s, p)
+	if err != nil {
 		return Planned{}, err
 	}
 	if p.Opens() {
@@ -98,7 +100,7 @@ func (k *Keeper) Plan(ctx context.Context, s Subject, asked *Asked) (Planned, er
 			return Planned{}, err
 		}
 	}
-	planned := Planned{Policy: Policy{Policy: p}, values: map[string]string{}}
+	planned := Planned{Policy: Policy{Policy: p}, values: map[string]string{}, rules: rules}
 	return planned, k.planSecrets(ctx, s, asked.Secrets, &planned)
 }
 

@@ -34,7 +34,12 @@ func (n *Networks) Get(ctx context.Context, p auth.Principal, id string) (Policy
 // connections that it does not allow are cut. Of a stopped session it holds from its
 // start on. When it fails the session has the policy of before.
 func (n *Networks) Set(ctx context.Context, p auth.Principal, id string, asked Asked) (Policy, error) {
-	return n.change(ctx, p, id, func(Policy) Asked { return asked })
+	held, err := n.sessions.Lock(ctx, p, id)
+	if err != nil {
+		return Policy{}, err
+	}
+	defer held.Release()
+	return n.keeper.set(ctx, held, asked)
 }
 
 // Allow adds entries to what a session in mode allow may reach.
@@ -45,41 +50,48 @@ func (n *Networks) Allow(ctx context.Context, p auth.Principal, id string, entri
 	if len(entries) == 0 {
 		return Policy{}, errdefs.Invalid("entries", "must have what to allow: hosts, addresses or groups")
 	}
-	return n.change(ctx, p, id, func(before Policy) Asked {
-		asked := Asked{Policy: before.Policy}
-		if before.Mode == network.None {
-			asked.Policy.Mode = network.Allow
-		}
-		asked.Policy.Allow = slices.Clone(before.Allow)
-		for _, entry := range entries {
-			if !slices.Contains(asked.Policy.Allow, entry) {
-				asked.Policy.Allow = append(asked.Policy.Allow, entry)
-			}
-		}
-		return asked
-	})
+	held, err := n.sessions.Lock(ctx, p, id)
+	if err != nil {
+		return Policy{}, err
+	}
+	defer held.Release()
+	return n.keeper.set(ctx, held, withEntries(held.Subject().Policy, entries))
 }
 
-func (n *Networks) change(ctx context.Context, p auth.Principal, id string, to func(Policy) Asked) (Policy, error) {
-	var now Policy
-	err := n.sessions.Repolicy(ctx, p, id, func(ctx context.Context, s Subject) (Policy, error) {
-		asked := to(s.Policy)
-		planned, err := n.keeper.Plan(ctx, s, &asked)
-		if err != nil {
-			return Policy{}, err
+// withEntries asks for a policy with more entries. What reaches nothing then reaches
+// the entries.
+func withEntries(before Policy, entries []string) Asked {
+	asked := Asked{Policy: before.Policy}
+	if before.Mode == network.None {
+		asked.Policy.Mode = network.Allow
+	}
+	asked.Policy.Allow = slices.Clone(before.Allow)
+	for _, entry := range entries {
+		if !slices.Contains(asked.Policy.Allow, entry) {
+			asked.Policy.Allow = append(asked.Policy.Allow, entry)
 		}
-		// What is wider is recorded before it holds, what is narrower too: a daemon that
-		// dies in between comes back with what was asked for.
-		if err := n.keeper.Keep(ctx, s.ID, planned); err != nil {
-			return Policy{}, err
-		}
-		if err := n.keeper.change(ctx, s, planned); err != nil {
-			return Policy{}, n.keeper.restore(ctx, s, err)
-		}
-		now = planned.Policy
-		return now, nil
-	})
-	return now, err
+	}
+	return asked
+}
+
+// set is Set of a session that nobody else changes. It goes on when ctx is done. The
+// policy is recorded before it is applied, so a daemon that dies in between comes back
+// with what was asked for.
+func (k *Keeper) set(ctx context.Context, held Held, asked Asked) (Policy, error) {
+	ctx = context.WithoutCancel(ctx)
+	s := held.Subject()
+	planned, err := k.Plan(ctx, s, &asked)
+	if err != nil {
+		return Policy{}, err
+	}
+	if err := k.Keep(ctx, s.ID, planned); err != nil {
+		return Policy{}, err
+	}
+	if err := k.apply(ctx, s, planned); err != nil {
+		return Policy{}, k.restore(ctx, s, err)
+	}
+	held.SetPolicy(planned.Policy)
+	return planned.Policy, nil
 }
 
 // restore records the policy of before a change that failed, and returns why it did.

@@ -36,15 +36,15 @@ func (k *Keeper) Attach(ctx context.Context, s Subject) error {
 	if err != nil {
 		return err
 	}
+	if p.rules, err = k.compile(ctx, s, p.Policy.Policy); err != nil {
+		return err
+	}
 	return k.attach(ctx, s, p)
 }
 
+// attach is Attach of a network that has rules.
 func (k *Keeper) attach(ctx context.Context, s Subject, p Planned) error {
-	rules, err := k.compile(ctx, s, p.Policy.Policy)
-	if err != nil {
-		return err
-	}
-	opened, err := k.openWay(ctx, s, rules, k.withValues(ctx, s, p), p.authority)
+	opened, err := k.openWay(ctx, s, p.rules, k.withValues(ctx, s, p), p.authority)
 	if err != nil {
 		return err
 	}
@@ -177,9 +177,9 @@ func (k *Keeper) Detach(session string, ended bool) {
 	}
 }
 
-// change has another network hold for a session at once: what it does not allow is cut.
-// The sandbox may be one that does not live; then there is nothing to do.
-func (k *Keeper) change(ctx context.Context, s Subject, p Planned) error {
+// apply has another network, which was just planned, hold for a session at once: what
+// it does not allow is cut. Without a sandbox there is nothing to do.
+func (k *Keeper) apply(ctx context.Context, s Subject, p Planned) error {
 	w := k.way(s.ID)
 	switch {
 	case s.Sandbox == nil:
@@ -190,17 +190,13 @@ func (k *Keeper) change(ctx context.Context, s Subject, p Planned) error {
 	case w == nil:
 		return k.attach(ctx, s, p)
 	}
-	rules, err := k.compile(ctx, s, p.Policy.Policy)
-	if err != nil {
-		return err
-	}
 	if len(p.Policy.Secrets) > 0 {
 		if err := trust(ctx, s.Client, p.authority); err != nil {
 			return err
 		}
 	}
 	w.relay.SetSecrets(p.authority, k.withValues(ctx, s, p))
-	w.relay.SetRules(rules)
+	w.relay.SetRules(p.rules)
 	return nil
 }
 

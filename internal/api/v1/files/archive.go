@@ -38,7 +38,7 @@ func (h *Handlers) Pack(ctx context.Context, in *ArchiveInput) (*kit.Stream, err
 		return nil, err
 	}
 	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
-		archive, err := h.Manager.Files.Pack(r.Context(), api.Caller(ctx), id, protocol.Pack{Path: in.Path, Format: in.Format, User: in.User})
+		archive, err := h.Manager.Files.Pack(r.Context(), api.Caller(ctx), string(id), protocol.Pack{Path: in.Path, Format: in.Format, User: in.User})
 		if err != nil {
 			api.WriteError(w, r, err)
 			return
@@ -69,7 +69,7 @@ func (h *Handlers) Unpack(ctx context.Context, in *ArchiveInput) (*kit.Stream, e
 	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		var done protocol.Unpacked
 		err := TakeBody(w, r, func(size int64, body io.Reader) (err error) {
-			done, err = h.Manager.Files.Unpack(r.Context(), api.Caller(ctx), id, protocol.Unpack{Path: in.Path, Format: in.Format, User: in.User}, size, body)
+			done, err = h.Manager.Files.Unpack(r.Context(), api.Caller(ctx), string(id), protocol.Unpack{Path: in.Path, Format: in.Format, User: in.User}, size, body)
 			return err
 		})
 		answer(w, r, Unpacked(done), err)

@@ -7,6 +7,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -76,28 +77,28 @@ func (h *Handlers) Mkdir(ctx context.Context, in *Input[MkdirRequest]) (*contrac
 		return nil, err
 	}
 	return change(ctx, h, in, func(id session.ID, r MkdirRequest) error {
-		return h.Manager.Files.Mkdir(ctx, api.Caller(ctx), id, protocol.Mkdir{Path: r.Path, Mode: mode, Parents: r.Parents, User: in.User})
+		return h.Manager.Files.Mkdir(ctx, api.Caller(ctx), string(id), protocol.Mkdir{Path: r.Path, Mode: mode, Parents: r.Parents, User: in.User})
 	})
 }
 
 // Move renames a file or directory.
 func (h *Handlers) Move(ctx context.Context, in *Input[MoveRequest]) (*contract.OKOutput, error) {
 	return change(ctx, h, in, func(id session.ID, r MoveRequest) error {
-		return h.Manager.Files.Move(ctx, api.Caller(ctx), id, protocol.Move{From: r.From, To: r.To, Overwrite: r.Overwrite, User: in.User})
+		return h.Manager.Files.Move(ctx, api.Caller(ctx), string(id), protocol.Move{From: r.From, To: r.To, Overwrite: r.Overwrite, User: in.User})
 	})
 }
 
 // Copy copies a file or directory.
 func (h *Handlers) Copy(ctx context.Context, in *Input[CopyRequest]) (*contract.OKOutput, error) {
 	return change(ctx, h, in, func(id session.ID, r CopyRequest) error {
-		return h.Manager.Files.Copy(ctx, api.Caller(ctx), id, protocol.Copy{From: r.From, To: r.To, Recursive: r.Recursive, Overwrite: r.Overwrite, User: in.User})
+		return h.Manager.Files.Copy(ctx, api.Caller(ctx), string(id), protocol.Copy{From: r.From, To: r.To, Recursive: r.Recursive, Overwrite: r.Overwrite, User: in.User})
 	})
 }
 
 // Delete removes a file or directory.
 func (h *Handlers) Delete(ctx context.Context, in *Input[DeleteRequest]) (*contract.OKOutput, error) {
 	return change(ctx, h, in, func(id session.ID, r DeleteRequest) error {
-		return h.Manager.Files.Remove(ctx, api.Caller(ctx), id, protocol.Remove{Path: r.Path, Recursive: r.Recursive, User: in.User})
+		return h.Manager.Files.Remove(ctx, api.Caller(ctx), string(id), protocol.Remove{Path: r.Path, Recursive: r.Recursive, User: in.User})
 	})
 }
 
@@ -108,7 +109,7 @@ func (h *Handlers) Chmod(ctx context.Context, in *Input[ChmodRequest]) (*contrac
 		return nil, err
 	}
 	return change(ctx, h, in, func(id session.ID, r ChmodRequest) error {
-		return h.Manager.Files.Chmod(ctx, api.Caller(ctx), id, protocol.Chmod{Path: r.Path, Mode: mode, Recursive: r.Recursive, User: in.User})
+		return h.Manager.Files.Chmod(ctx, api.Caller(ctx), string(id), protocol.Chmod{Path: r.Path, Mode: mode, Recursive: r.Recursive, User: in.User})
 	})
 }
 
@@ -133,7 +134,7 @@ func (h *Handlers) Edit(ctx context.Context, in *Input[EditRequest]) (*EditOutpu
 	if in.Body.Old == in.Body.New {
 		return nil, errdefs.Invalid("new", "must differ from old")
 	}
-	done, err := h.Manager.Files.Edit(ctx, api.Caller(ctx), id, session.EditRequest{
+	done, err := h.Manager.Files.Edit(ctx, api.Caller(ctx), string(id), ops.EditRequest{
 		Path: in.Body.Path, Old: in.Body.Old, New: in.Body.New, Count: in.Body.Count, User: in.User,
 	})
 	if err != nil {

@@ -43,7 +43,7 @@ func (h *Handlers) List(ctx context.Context, in *ListInput) (*ListOutput, error)
 	if in.Depth == 0 {
 		return nil, errdefs.Invalid("depth", "must be at least 1, or -1 for all")
 	}
-	found, err := h.Manager.Files.List(ctx, api.Caller(ctx), id, protocol.List{Path: in.Path, Depth: in.Depth, Max: in.Limit, After: after, User: in.User})
+	found, err := h.Manager.Files.List(ctx, api.Caller(ctx), string(id), protocol.List{Path: in.Path, Depth: in.Depth, Max: in.Limit, After: after, User: in.User})
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (h *Handlers) Stat(ctx context.Context, in *StatInput) (*StatOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	info, err := h.Manager.Files.Stat(ctx, api.Caller(ctx), id, protocol.Stat{Path: in.Path, Follow: in.Follow, Tag: true, User: in.User})
+	info, err := h.Manager.Files.Stat(ctx, api.Caller(ctx), string(id), protocol.Stat{Path: in.Path, Follow: in.Follow, Tag: true, User: in.User})
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func (h *Handlers) readPage(w http.ResponseWriter, r *http.Request, id session.I
 	if in.Raw || in.Range != "" || in.Offset != 0 || in.MaxBytes != 0 {
 		return errdefs.Invalid("as", "must not be sent together with raw, offset, max_bytes or Range")
 	}
-	info, content, err := h.Manager.Files.Read(r.Context(), api.Caller(r.Context()), id, protocol.Read{Path: in.Path, MaxBytes: maxPage + 1, User: in.User})
+	info, content, err := h.Manager.Files.Read(r.Context(), api.Caller(r.Context()), string(id), protocol.Read{Path: in.Path, MaxBytes: maxPage + 1, User: in.User})
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func (h *Handlers) readJSON(w http.ResponseWriter, r *http.Request, id session.I
 		most = defaultRead
 	}
 	// One more shows whether there is more.
-	info, content, err := h.Manager.Files.Read(r.Context(), api.Caller(r.Context()), id, protocol.Read{Path: in.Path, Offset: in.Offset, MaxBytes: most + 1, User: in.User})
+	info, content, err := h.Manager.Files.Read(r.Context(), api.Caller(r.Context()), string(id), protocol.Read{Path: in.Path, Offset: in.Offset, MaxBytes: most + 1, User: in.User})
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (h *Handlers) open(r *http.Request, id session.ID, in *ReadInput) (portion,
 		return portion{}, errdefs.Invalid("Range", "must not be sent together with offset or max_bytes")
 	}
 	if in.IfRange != "" || want.last {
-		now, err := h.Manager.Files.Stat(r.Context(), api.Caller(r.Context()), id, protocol.Stat{Path: in.Path, Follow: true, Tag: true, User: in.User})
+		now, err := h.Manager.Files.Stat(r.Context(), api.Caller(r.Context()), string(id), protocol.Stat{Path: in.Path, Follow: true, Tag: true, User: in.User})
 		if err != nil {
 			return portion{}, err
 		}
@@ -252,7 +252,7 @@ func (h *Handlers) openAt(r *http.Request, id session.ID, in *ReadInput, offset,
 	if r.Method == http.MethodHead {
 		read.MaxBytes = 1
 	}
-	info, content, err := h.Manager.Files.Read(r.Context(), api.Caller(r.Context()), id, read)
+	info, content, err := h.Manager.Files.Read(r.Context(), api.Caller(r.Context()), string(id), read)
 	if err != nil {
 		return portion{}, err
 	}

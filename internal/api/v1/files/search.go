@@ -34,7 +34,7 @@ func (h *Handlers) Glob(ctx context.Context, in *GlobInput) (*GlobOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	found, err := h.Manager.Files.Glob(ctx, api.Caller(ctx), id, protocol.Glob{Path: in.Path, Pattern: in.Pattern, Hidden: in.Hidden, Max: in.Limit, User: in.User})
+	found, err := h.Manager.Files.Glob(ctx, api.Caller(ctx), string(id), protocol.Glob{Path: in.Path, Pattern: in.Pattern, Hidden: in.Hidden, Max: in.Limit, User: in.User})
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (h *Handlers) Grep(ctx context.Context, in *GrepInput) (*GrepOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	found, err := h.Manager.Files.Grep(ctx, api.Caller(ctx), id, protocol.Grep{
+	found, err := h.Manager.Files.Grep(ctx, api.Caller(ctx), string(id), protocol.Grep{
 		Path: in.Path, Pattern: in.Pattern, Literal: in.Literal, IgnoreCase: in.IgnoreCase, Include: in.Include,
 		Hidden: in.Hidden, Before: in.Before, After: in.After, Max: in.Limit, User: in.User,
 	})
@@ -119,7 +119,7 @@ func (h *Handlers) Watch(ctx context.Context, in *WatchInput) (*kit.Stream, erro
 	}
 	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		var events *api.Events
-		err := h.Manager.Files.Watch(r.Context(), api.Caller(ctx), id, protocol.Watch{Path: in.Path, Recursive: in.Recursive, User: in.User}, func(c protocol.Change) error {
+		err := h.Manager.Files.Watch(r.Context(), api.Caller(ctx), string(id), protocol.Watch{Path: in.Path, Recursive: in.Recursive, User: in.User}, func(c protocol.Change) error {
 			if events == nil {
 				events = api.StartEvents(w)
 			}

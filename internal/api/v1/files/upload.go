@@ -181,7 +181,7 @@ func (h *Handlers) unspool(ctx context.Context, id session.ID, user string, sp *
 			at += part.name
 		}
 		content := io.NewSectionReader(sp.file, part.start, part.size)
-		if _, err := h.Manager.Files.Write(ctx, api.Caller(ctx), id, protocol.Write{Path: at, User: user}, part.size, content); err != nil {
+		if _, err := h.Manager.Files.Write(ctx, api.Caller(ctx), string(id), protocol.Write{Path: at, User: user}, part.size, content); err != nil {
 			return nil, err
 		}
 		if !strings.HasPrefix(at, "/") {
@@ -196,7 +196,7 @@ func (h *Handlers) unspool(ctx context.Context, id session.ID, user string, sp *
 // this name: nothing is there, and only the file's name looks like one of a file.
 // If it cannot be told, writing there gives the reason.
 func (h *Handlers) isDirectory(ctx context.Context, id session.ID, at protocol.Stat, name string) bool {
-	info, err := h.Manager.Files.Stat(ctx, api.Caller(ctx), id, at)
+	info, err := h.Manager.Files.Stat(ctx, api.Caller(ctx), string(id), at)
 	if errdefs.Is(err, errdefs.NotFound) {
 		return path.Ext(at.Path) == "" && path.Ext(name) != ""
 	}

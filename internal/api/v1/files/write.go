@@ -48,7 +48,7 @@ func (h *Handlers) Write(ctx context.Context, in *WriteInput) (*contract.OKOutpu
 		return nil, err
 	}
 	w := protocol.Write{Path: in.Body.Path, Mode: mode, Create: in.Body.Create, Append: in.Body.Append, User: in.User}
-	if _, err := h.Manager.Files.Write(ctx, api.Caller(ctx), id, w, size, content); err != nil {
+	if _, err := h.Manager.Files.Write(ctx, api.Caller(ctx), string(id), w, size, content); err != nil {
 		return nil, err
 	}
 	return contract.Done(), nil
@@ -134,7 +134,7 @@ func (h *Handlers) WriteRaw(ctx context.Context, in *WriteRawInput) (*kit.Stream
 	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		done := Written{OK: true}
 		err := TakeBody(w, r, func(size int64, body io.Reader) error {
-			info, err := h.Manager.Files.Write(r.Context(), api.Caller(ctx), id, write, size, body)
+			info, err := h.Manager.Files.Write(r.Context(), api.Caller(ctx), string(id), write, size, body)
 			done.ETag = info.Tag
 			return err
 		})

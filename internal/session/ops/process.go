@@ -1,4 +1,4 @@
-package session
+package ops
 
 import (
 	"context"
@@ -19,87 +19,87 @@ import (
 // in the session, and is like Run in all else. An out that is a
 // runnerclient.Sink learns which bytes are of which stream. A program that
 // cannot be started is Unprocessable.
-func (c *Execs) RunProcess(ctx context.Context, p auth.Principal, id ID, req ProcessRequest, out io.Writer) (_ protocol.Record, err error) {
+func (x *Execs) RunProcess(ctx context.Context, p auth.Principal, id string, req ProcessRequest, out io.Writer) (_ protocol.Record, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "run_process")
 	defer func() { span.End(err) }()
-	e, err := c.living(ctx, p, id)
+	s, err := x.sessions.Living(ctx, p, id)
 	if err != nil {
 		return protocol.Record{}, err
 	}
 	if err := check.Args(req.Args); err != nil {
 		return protocol.Record{}, err
 	}
-	start, program, err := c.planStart(e, req)
+	start, program, err := x.planStart(s, req)
 	if err != nil {
 		return protocol.Record{}, err
 	}
-	timeout, err := c.timeout(req.Timeout)
+	timeout, err := x.timeout(req.Timeout)
 	if err != nil {
 		return protocol.Record{}, err
 	}
 	start.TimeoutMS = timeout.Milliseconds()
-	use, err := c.begin(ctx, e)
+	runner, end, err := s.Begin(ctx)
 	if err != nil {
 		return protocol.Record{}, err
 	}
-	defer use.end()
-	watched, stop := c.supervise(ctx, use, start.TimeoutMS)
+	defer end()
+	watched, stop := x.supervise(ctx, runner, start.TimeoutMS)
 	defer stop()
 	began := beginning(start.ID, "", protocol.KindProcess, strings.Join(req.Args, " "))
-	c.watch.Began(use.entry, began)
-	result, err := use.client.Run(watched, start, program, out)
-	return c.ended(ctx, use, began, result, c.endLeft(ctx, use, start.ID, req.Leaving, err))
+	x.watch.Began(s, began)
+	result, err := runner.Run(watched, start, program, out)
+	return x.ended(ctx, s, began, result, endLeft(ctx, runner, start.ID, req.Leaving, err))
 }
 
 // StartProcess starts a program in the background and returns its record. Such
 // a program is no use of the session by itself: it ends with the session when
 // nobody uses that for its TTL.
-func (c *Execs) StartProcess(ctx context.Context, p auth.Principal, id ID, req ProcessRequest) (_ protocol.Record, err error) {
+func (x *Execs) StartProcess(ctx context.Context, p auth.Principal, id string, req ProcessRequest) (_ protocol.Record, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "start_process")
 	defer func() { span.End(err) }()
-	e, err := c.living(ctx, p, id)
+	s, err := x.sessions.Living(ctx, p, id)
 	if err != nil {
 		return protocol.Record{}, err
 	}
 	if err := check.Args(req.Args); err != nil {
 		return protocol.Record{}, err
 	}
-	start, program, err := c.planStart(e, req)
+	start, program, err := x.planStart(s, req)
 	if err != nil {
 		return protocol.Record{}, err
 	}
 	if req.Timeout != 0 {
-		timeout, err := c.timeout(req.Timeout)
+		timeout, err := x.timeout(req.Timeout)
 		if err != nil {
 			return protocol.Record{}, err
 		}
 		start.TimeoutMS = timeout.Milliseconds()
 	}
-	return c.startProgram(ctx, e, start, program)
+	return x.startProgram(ctx, s, start, program)
 }
 
-func (c *Execs) startProgram(ctx context.Context, e *entry, start protocol.Start, program runnerclient.Program) (protocol.Record, error) {
-	use, err := c.begin(ctx, e)
+func (x *Execs) startProgram(ctx context.Context, s Session, start protocol.Start, program runnerclient.Program) (protocol.Record, error) {
+	runner, end, err := s.Begin(ctx)
 	if err != nil {
 		return protocol.Record{}, err
 	}
-	defer use.end()
-	record, err := use.client.Start(ctx, start, program)
+	defer end()
+	record, err := runner.Start(ctx, start, program)
 	if err != nil {
-		return protocol.Record{}, use.lost(ctx, err)
+		return protocol.Record{}, s.Lost(ctx, err)
 	}
-	c.watch.Began(use.entry, record)
-	c.watch.Left(ctx, use.entry, record.ID)
+	x.watch.Began(s, record)
+	x.watch.Left(ctx, s, record.ID)
 	return record, nil
 }
 
 // planStart turns a request into what the runner is asked, under a new id and
 // without a timeout. Without arguments it is for a login shell.
-func (c *Execs) planStart(e *entry, req ProcessRequest) (protocol.Start, runnerclient.Program, error) {
+func (x *Execs) planStart(s Session, req ProcessRequest) (protocol.Start, runnerclient.Program, error) {
 	if err := check.Process(req.Args, req.Env, req.Stdin, req.Cwd, req.User); err != nil {
 		return protocol.Start{}, runnerclient.Program{}, err
 	}
-	file, err := c.outputFile(e, req.OutputFile)
+	file, err := outputFile(s, req.OutputFile)
 	if err != nil {
 		return protocol.Start{}, runnerclient.Program{}, err
 	}
@@ -108,11 +108,11 @@ func (c *Execs) planStart(e *entry, req ProcessRequest) (protocol.Start, runnerc
 		Cwd:          req.Cwd,
 		User:         req.User,
 		OpenStdin:    req.OpenStdin,
-		GraceMS:      c.opts.KillGrace.Milliseconds(),
-		OutputLimit:  c.opts.Defaults.OutputBytes,
+		GraceMS:      x.opts.KillGrace.Milliseconds(),
+		OutputLimit:  x.opts.OutputBytes,
 		OutputFile:   file,
 		Merge:        req.Merged,
-		AllowOutside: c.reachesAll(e),
+		AllowOutside: s.Now().AllFiles,
 	}
 	if size := req.Terminal; size != nil {
 		start.TTY, start.Rows, start.Cols = true, size.Rows, size.Cols
@@ -127,15 +127,15 @@ const stdinPatience = 5 * time.Second
 // its stdin open, and ends its stdin behind it if last is set. It returns how much
 // it took: less than all if it did not read within some seconds. Conflict says
 // that its stdin is not open.
-func (c *Execs) WriteStdin(ctx context.Context, p auth.Principal, id ID, execID string, data []byte, last bool) (taken protocol.Taken, err error) {
-	e, err := c.living(ctx, p, id)
+func (x *Execs) WriteStdin(ctx context.Context, p auth.Principal, id, execID string, data []byte, last bool) (taken protocol.Taken, err error) {
+	s, err := x.sessions.Living(ctx, p, id)
 	if err != nil {
 		return taken, err
 	}
 	if len(data) > protocol.MaxCommand {
 		return taken, errdefs.OverLimit("data", protocol.MaxCommand)
 	}
-	err = c.onExec(ctx, e, execID, func(runner *runnerclient.Client) error {
+	err = x.onExec(ctx, s, execID, func(runner *runnerclient.Client) error {
 		taken, err = runner.Stdin(ctx, protocol.Stdin{ID: execID, Close: last, WaitMS: stdinPatience.Milliseconds()}, data)
 		return err
 	})
@@ -143,54 +143,54 @@ func (c *Execs) WriteStdin(ctx context.Context, p auth.Principal, id ID, execID 
 }
 
 // Signal sends a signal to the processes of an exec's own group.
-func (c *Execs) Signal(ctx context.Context, p auth.Principal, id ID, execID string, signal int) error {
-	e, err := c.living(ctx, p, id)
+func (x *Execs) Signal(ctx context.Context, p auth.Principal, id, execID string, signal int) error {
+	s, err := x.sessions.Living(ctx, p, id)
 	if err != nil {
 		return err
 	}
 	if signal < 1 || signal > 64 {
 		return errdefs.Invalid("signal", "must be between 1 and 64, or a name like TERM")
 	}
-	return c.onExec(ctx, e, execID, func(runner *runnerclient.Client) error { return runner.Signal(ctx, execID, signal) })
+	return x.onExec(ctx, s, execID, func(runner *runnerclient.Client) error { return runner.Signal(ctx, execID, signal) })
 }
 
 // Resize gives a program's terminal a size.
-func (c *Execs) Resize(ctx context.Context, p auth.Principal, id ID, execID string, size TerminalSize) error {
-	e, err := c.living(ctx, p, id)
+func (x *Execs) Resize(ctx context.Context, p auth.Principal, id, execID string, size TerminalSize) error {
+	s, err := x.sessions.Living(ctx, p, id)
 	if err != nil {
 		return err
 	}
 	if size.Rows == 0 || size.Cols == 0 {
 		return errdefs.Invalid("rows", "and cols must be at least 1")
 	}
-	return c.onExec(ctx, e, execID, func(runner *runnerclient.Client) error {
+	return x.onExec(ctx, s, execID, func(runner *runnerclient.Client) error {
 		return runner.Resize(ctx, protocol.Resize{ID: execID, Rows: size.Rows, Cols: size.Cols})
 	})
 }
 
 // Cancel ends an exec the way a timeout does. One that has ended already
 // is not an error.
-func (c *Execs) Cancel(ctx context.Context, p auth.Principal, id ID, execID string) error {
-	e, err := c.living(ctx, p, id)
+func (x *Execs) Cancel(ctx context.Context, p auth.Principal, id, execID string) error {
+	s, err := x.sessions.Living(ctx, p, id)
 	if err != nil {
 		return err
 	}
-	return c.onExec(ctx, e, execID, func(runner *runnerclient.Client) error { return runner.Cancel(ctx, execID) })
+	return x.onExec(ctx, s, execID, func(runner *runnerclient.Client) error { return runner.Cancel(ctx, execID) })
 }
 
 // onExec asks the runner for something that concerns one exec, which is
 // activity.
-func (c *Execs) onExec(ctx context.Context, e *entry, execID string, ask func(*runnerclient.Client) error) error {
+func (x *Execs) onExec(ctx context.Context, s Session, execID string, ask func(*runnerclient.Client) error) error {
 	if err := check.ExecID(execID); err != nil {
 		return err
 	}
-	use, err := c.begin(ctx, e)
+	runner, end, err := s.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer use.end()
-	if err := ask(use.client); err != nil {
-		return use.lost(ctx, err)
+	defer end()
+	if err := ask(runner); err != nil {
+		return s.Lost(ctx, err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package session
+package ops
 
 import (
 	"context"
@@ -12,19 +12,19 @@ import (
 // List returns a directory's entries, sorted by name, at most l.Max of
 // those behind l.After, and whether there are more. It asks the runner as often
 // as it takes to fill the page.
-func (c *Files) List(ctx context.Context, p auth.Principal, id ID, l protocol.List) (list protocol.Entries, err error) {
-	e, err := c.reach(ctx, p, id)
+func (f *Files) List(ctx context.Context, p auth.Principal, id string, l protocol.List) (list protocol.Entries, err error) {
+	s, err := f.find(ctx, p, id)
 	if err != nil {
 		return list, err
 	}
 	if err := check.List(l); err != nil {
 		return list, err
 	}
-	if l.Path, err = c.directory(e, l.Path); err != nil {
+	if l.Path, err = directory(s, l.Path); err != nil {
 		return list, err
 	}
-	l.AllowOutside = c.reachesAll(e)
-	err = c.on(ctx, e, l.User, func(runner *runnerclient.Client) error {
+	l.AllowOutside = s.Now().AllFiles
+	err = f.on(ctx, s, l.User, func(runner *runnerclient.Client) error {
 		for {
 			page, err := runner.List(ctx, l)
 			if err != nil {
@@ -43,33 +43,33 @@ func (c *Files) List(ctx context.Context, p auth.Principal, id ID, l protocol.Li
 }
 
 // Glob returns the files that match a pattern, at most g.Max.
-func (c *Files) Glob(ctx context.Context, p auth.Principal, id ID, g protocol.Glob) (list protocol.Entries, err error) {
-	e, err := c.reach(ctx, p, id)
+func (f *Files) Glob(ctx context.Context, p auth.Principal, id string, g protocol.Glob) (list protocol.Entries, err error) {
+	s, err := f.find(ctx, p, id)
 	if err != nil {
 		return list, err
 	}
 	if err := check.Glob(g); err != nil {
 		return list, err
 	}
-	if g.Path, err = c.directory(e, g.Path); err != nil {
+	if g.Path, err = directory(s, g.Path); err != nil {
 		return list, err
 	}
-	g.AllowOutside = c.reachesAll(e)
-	return answerOf(ctx, c, e, g.User, func(runner *runnerclient.Client) (protocol.Entries, error) { return runner.Glob(ctx, g) })
+	g.AllowOutside = s.Now().AllFiles
+	return answerOf(ctx, f, s, g.User, func(runner *runnerclient.Client) (protocol.Entries, error) { return runner.Glob(ctx, g) })
 }
 
 // Grep returns the lines that match a pattern, at most g.Max.
-func (c *Files) Grep(ctx context.Context, p auth.Principal, id ID, g protocol.Grep) (found protocol.Matches, err error) {
-	e, err := c.reach(ctx, p, id)
+func (f *Files) Grep(ctx context.Context, p auth.Principal, id string, g protocol.Grep) (found protocol.Matches, err error) {
+	s, err := f.find(ctx, p, id)
 	if err != nil {
 		return found, err
 	}
 	if err := check.Grep(g); err != nil {
 		return found, err
 	}
-	if g.Path, err = c.directory(e, g.Path); err != nil {
+	if g.Path, err = directory(s, g.Path); err != nil {
 		return found, err
 	}
-	g.AllowOutside = c.reachesAll(e)
-	return answerOf(ctx, c, e, g.User, func(runner *runnerclient.Client) (protocol.Matches, error) { return runner.Grep(ctx, g) })
+	g.AllowOutside = s.Now().AllFiles
+	return answerOf(ctx, f, s, g.User, func(runner *runnerclient.Client) (protocol.Matches, error) { return runner.Grep(ctx, g) })
 }

@@ -1,4 +1,4 @@
-package session_test
+package ops_test
 
 import (
 	"context"
@@ -40,7 +40,7 @@ func TestAWatchSaysThatItsSessionEnds(t *testing.T) {
 	driver.files = strings.TrimSpace(d.output(t, s.ID, "mkdir d; cd d; pwd -P"))
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- d.Files.Watch(t.Context(), everyone, s.ID, protocol.Watch{Path: "d"}, func(c protocol.Change) error {
+		ended <- d.Files.Watch(t.Context(), everyone, string(s.ID), protocol.Watch{Path: "d"}, func(c protocol.Change) error {
 			if c.Op == "ready" {
 				close(ready)
 			}

@@ -1,4 +1,4 @@
-package session
+package ops
 
 import (
 	"context"
@@ -23,14 +23,14 @@ import (
 // that is not zero is not an error. If the sandbox dies under the command, the
 // result's cause is sandbox_gone. An out that is a runnerclient.Witness gets the
 // exec's id when it can be attached to.
-func (c *Execs) Run(ctx context.Context, p auth.Principal, id ID, req ExecRequest, out io.Writer) (_ protocol.Record, err error) {
+func (x *Execs) Run(ctx context.Context, p auth.Principal, id string, req ExecRequest, out io.Writer) (_ protocol.Record, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "exec")
 	defer func() { span.End(err) }()
-	e, err := c.living(ctx, p, id)
+	s, err := x.sessions.Living(ctx, p, id)
 	if err != nil {
 		return protocol.Record{}, err
 	}
-	exec, err := c.planExec(e, req)
+	exec, err := x.planExec(s, req)
 	if err != nil {
 		return protocol.Record{}, err
 	}
@@ -38,33 +38,33 @@ func (c *Execs) Run(ctx context.Context, p auth.Principal, id ID, req ExecReques
 	if err != nil {
 		return protocol.Record{}, err
 	}
-	use, err := c.begin(ctx, e)
+	runner, end, err := s.Begin(ctx)
 	if err != nil {
 		return protocol.Record{}, err
 	}
-	defer use.end()
-	watched, stop := c.supervise(ctx, use, exec.TimeoutMS)
+	defer end()
+	watched, stop := x.supervise(ctx, runner, exec.TimeoutMS)
 	defer stop()
 	began := beginning(exec.ID, exec.Shell, protocol.KindShell, req.Command)
-	c.watch.Began(use.entry, began)
-	result, err := use.client.Exec(watched, exec, command, req.Stdin, out)
-	return c.ended(ctx, use, began, result, c.endLeft(ctx, use, exec.ID, req.Leaving, err))
+	x.watch.Began(s, began)
+	result, err := runner.Exec(watched, exec, command, req.Stdin, out)
+	return x.ended(ctx, s, began, result, endLeft(ctx, runner, exec.ID, req.Leaving, err))
 }
 
 // Attach writes an exec's output from offset on to out and follows it to its
 // end, as Run does. Where output was dropped it goes on behind the gap. The result
 // counts what is missing, and an out that is a runnerclient.Sink sees where.
-func (c *Execs) Attach(ctx context.Context, p auth.Principal, id ID, execID string, offset int64, out io.Writer) (_ protocol.Record, err error) {
+func (x *Execs) Attach(ctx context.Context, p auth.Principal, id, execID string, offset int64, out io.Writer) (_ protocol.Record, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "attach")
 	defer func() { span.End(err) }()
-	e, err := c.living(ctx, p, id)
+	s, err := x.sessions.Living(ctx, p, id)
 	if err != nil {
 		return protocol.Record{}, err
 	}
 	if offset < 0 {
 		return protocol.Record{}, errdefs.Invalid("offset", "must not be negative")
 	}
-	return c.readExec(ctx, e, execID, true, func(ctx context.Context, runner *runnerclient.Client) (protocol.Record, error) {
+	return x.readExec(ctx, s, execID, true, func(ctx context.Context, runner *runnerclient.Client) (protocol.Record, error) {
 		return runner.Attach(ctx, execID, offset, out)
 	})
 }
@@ -75,24 +75,24 @@ const superviseMargin = 5 * time.Second
 // supervise returns a context that ends when the runner stops answering. It is
 // asked first when a command with a timeout must have ended, if that is soon; it
 // may well be that it waits for its shell. The caller calls stop.
-func (c *Execs) supervise(ctx context.Context, use use, timeoutMS int64) (supervised context.Context, stop func()) {
+func (x *Execs) supervise(ctx context.Context, runner *runnerclient.Client, timeoutMS int64) (supervised context.Context, stop func()) {
 	first := time.Hour // which is later than usual
 	if timeoutMS > 0 {
-		first = time.Duration(timeoutMS)*time.Millisecond + c.opts.KillGrace + superviseMargin
+		first = time.Duration(timeoutMS)*time.Millisecond + x.opts.KillGrace + superviseMargin
 	}
-	return use.client.Supervise(ctx, first)
+	return runner.Supervise(ctx, first)
 }
 
 // planExec turns a request into what the runner is asked, under a new id.
-func (c *Execs) planExec(e *entry, req ExecRequest) (protocol.Exec, error) {
+func (x *Execs) planExec(s Session, req ExecRequest) (protocol.Exec, error) {
 	if err := check.Command(req.Command, req.Stdin, req.Shell); err != nil {
 		return protocol.Exec{}, err
 	}
-	file, err := c.outputFile(e, req.OutputFile)
+	file, err := outputFile(s, req.OutputFile)
 	if err != nil {
 		return protocol.Exec{}, err
 	}
-	timeout, err := c.timeout(req.Timeout)
+	timeout, err := x.timeout(req.Timeout)
 	if err != nil {
 		return protocol.Exec{}, err
 	}
@@ -100,11 +100,11 @@ func (c *Execs) planExec(e *entry, req ExecRequest) (protocol.Exec, error) {
 		ID:           ids.New(),
 		Shell:        wireShell(req.Shell),
 		TimeoutMS:    timeout.Milliseconds(),
-		GraceMS:      c.opts.KillGrace.Milliseconds(),
-		OutputLimit:  c.opts.Defaults.OutputBytes,
+		GraceMS:      x.opts.KillGrace.Milliseconds(),
+		OutputLimit:  x.opts.OutputBytes,
 		OutputFile:   file,
 		OpenStdin:    req.OpenStdin,
-		AllowOutside: c.reachesAll(e),
+		AllowOutside: s.Now().AllFiles,
 	}, nil
 }
 
@@ -113,27 +113,27 @@ const killTime = 10 * time.Second
 
 // endLeft ends a command that ended its request by err, if its client wanted that. What
 // never began, or has lost its sandbox, has ended.
-func (c *Execs) endLeft(ctx context.Context, use use, execID string, leaving Leaving, err error) error {
+func endLeft(ctx context.Context, runner *runnerclient.Client, execID string, leaving Leaving, err error) error {
 	if err == nil || leaving == GoOn || ctx.Err() == nil && errors.Is(err, runnerclient.ErrLost) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTime)
 	defer cancel()
-	if failed := use.client.Cancel(ctx, execID); failed != nil && !errdefs.Is(failed, errdefs.NotFound) {
+	if failed := runner.Cancel(ctx, execID); failed != nil && !errdefs.Is(failed, errdefs.NotFound) {
 		return errors.Join(err, fmt.Errorf("end a command whose client is gone: %w", failed))
 	}
 	return err
 }
 
 // outputFile returns an output_file as the runner is asked for it; "" is none.
-func (c *Execs) outputFile(e *entry, name string) (string, error) {
+func outputFile(s Session, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	return c.runnerPath(e, "output_file", name)
+	return runnerPath(s, "output_file", name)
 }
 
 // timeout returns the timeout to set: the default for 0.
-func (c *Execs) timeout(asked time.Duration) (time.Duration, error) {
-	return check.Timeout(asked, c.opts.Defaults.ExecTimeout, c.opts.Maxima.ExecTimeout)
+func (x *Execs) timeout(asked time.Duration) (time.Duration, error) {
+	return check.Timeout(asked, x.opts.ExecTimeout, x.opts.MaxExecTimeout)
 }

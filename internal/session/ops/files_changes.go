@@ -1,4 +1,4 @@
-package session
+package ops
 
 import (
 	"context"
@@ -11,81 +11,81 @@ import (
 )
 
 // Mkdir makes a directory.
-func (c *Files) Mkdir(ctx context.Context, p auth.Principal, id ID, r protocol.Mkdir) (err error) {
-	e, err := c.reach(ctx, p, id)
+func (f *Files) Mkdir(ctx context.Context, p auth.Principal, id string, r protocol.Mkdir) (err error) {
+	s, err := f.find(ctx, p, id)
 	if err != nil {
 		return err
 	}
 	if err := check.Mode(r.Mode); err != nil {
 		return err
 	}
-	if r.Path, err = c.directory(e, r.Path); err != nil {
+	if r.Path, err = directory(s, r.Path); err != nil {
 		return err
 	}
-	r.AllowOutside = c.reachesAll(e)
-	return c.on(ctx, e, r.User, func(runner *runnerclient.Client) error { return runner.Mkdir(ctx, r) })
+	r.AllowOutside = s.Now().AllFiles
+	return f.on(ctx, s, r.User, func(runner *runnerclient.Client) error { return runner.Mkdir(ctx, r) })
 }
 
 // Move renames a file or directory, in one step.
-func (c *Files) Move(ctx context.Context, p auth.Principal, id ID, r protocol.Move) (err error) {
-	e, err := c.reach(ctx, p, id)
+func (f *Files) Move(ctx context.Context, p auth.Principal, id string, r protocol.Move) (err error) {
+	s, err := f.find(ctx, p, id)
 	if err != nil {
 		return err
 	}
-	if r.From, err = c.removable(e, "from", r.From); err != nil {
+	if r.From, err = removable(s, "from", r.From); err != nil {
 		return err
 	}
-	if r.To, err = c.removable(e, "to", r.To); err != nil {
+	if r.To, err = removable(s, "to", r.To); err != nil {
 		return err
 	}
-	r.AllowOutside = c.reachesAll(e)
-	return c.on(ctx, e, r.User, func(runner *runnerclient.Client) error { return runner.Move(ctx, r) })
+	r.AllowOutside = s.Now().AllFiles
+	return f.on(ctx, s, r.User, func(runner *runnerclient.Client) error { return runner.Move(ctx, r) })
 }
 
 // Copy copies a file or, with r.Recursive, a directory.
-func (c *Files) Copy(ctx context.Context, p auth.Principal, id ID, r protocol.Copy) (err error) {
-	e, err := c.reach(ctx, p, id)
+func (f *Files) Copy(ctx context.Context, p auth.Principal, id string, r protocol.Copy) (err error) {
+	s, err := f.find(ctx, p, id)
 	if err != nil {
 		return err
 	}
-	if r.From, err = c.runnerPath(e, "from", r.From); err != nil {
+	if r.From, err = runnerPath(s, "from", r.From); err != nil {
 		return err
 	}
-	if r.To, err = c.removable(e, "to", r.To); err != nil {
+	if r.To, err = removable(s, "to", r.To); err != nil {
 		return err
 	}
-	r.AllowOutside = c.reachesAll(e)
-	return c.on(ctx, e, r.User, func(runner *runnerclient.Client) error { return runner.Copy(ctx, r) })
+	r.AllowOutside = s.Now().AllFiles
+	return f.on(ctx, s, r.User, func(runner *runnerclient.Client) error { return runner.Copy(ctx, r) })
 }
 
 // Remove removes a file, a link, an empty directory or, with r.Recursive,
 // a directory with all that is in it.
-func (c *Files) Remove(ctx context.Context, p auth.Principal, id ID, r protocol.Remove) (err error) {
-	e, err := c.reach(ctx, p, id)
+func (f *Files) Remove(ctx context.Context, p auth.Principal, id string, r protocol.Remove) (err error) {
+	s, err := f.find(ctx, p, id)
 	if err != nil {
 		return err
 	}
-	if r.Path, err = c.removable(e, "path", r.Path); err != nil {
+	if r.Path, err = removable(s, "path", r.Path); err != nil {
 		return err
 	}
-	r.AllowOutside = c.reachesAll(e)
-	return c.on(ctx, e, r.User, func(runner *runnerclient.Client) error { return runner.Remove(ctx, r) })
+	r.AllowOutside = s.Now().AllFiles
+	return f.on(ctx, s, r.User, func(runner *runnerclient.Client) error { return runner.Remove(ctx, r) })
 }
 
 // Chmod sets a mode; links are followed.
-func (c *Files) Chmod(ctx context.Context, p auth.Principal, id ID, r protocol.Chmod) (err error) {
-	e, err := c.reach(ctx, p, id)
+func (f *Files) Chmod(ctx context.Context, p auth.Principal, id string, r protocol.Chmod) (err error) {
+	s, err := f.find(ctx, p, id)
 	if err != nil {
 		return err
 	}
 	if err := check.Mode(r.Mode); err != nil {
 		return err
 	}
-	if r.Path, err = c.runnerPath(e, "path", r.Path); err != nil {
+	if r.Path, err = runnerPath(s, "path", r.Path); err != nil {
 		return err
 	}
-	r.AllowOutside = c.reachesAll(e)
-	return c.on(ctx, e, r.User, func(runner *runnerclient.Client) error { return runner.Chmod(ctx, r) })
+	r.AllowOutside = s.Now().AllFiles
+	return f.on(ctx, s, r.User, func(runner *runnerclient.Client) error { return runner.Chmod(ctx, r) })
 }
 
 // EditRequest replaces text in a file.
@@ -105,8 +105,8 @@ type Edited struct {
 
 // Edit replaces all of a text in a file, or changes nothing if the text
 // is not there as often as it must.
-func (c *Files) Edit(ctx context.Context, p auth.Principal, id ID, r EditRequest) (Edited, error) {
-	e, err := c.reach(ctx, p, id)
+func (f *Files) Edit(ctx context.Context, p auth.Principal, id string, r EditRequest) (Edited, error) {
+	s, err := f.find(ctx, p, id)
 	if err != nil {
 		return Edited{}, err
 	}
@@ -120,13 +120,13 @@ func (c *Files) Edit(ctx context.Context, p auth.Principal, id ID, r EditRequest
 	case r.Count < 0:
 		return Edited{}, errdefs.Invalid("count", "must not be negative")
 	}
-	path, err := c.runnerPath(e, "path", r.Path)
+	path, err := runnerPath(s, "path", r.Path)
 	if err != nil {
 		return Edited{}, err
 	}
-	edit := protocol.Edit{Path: path, Count: r.Count, AllowOutside: c.reachesAll(e), User: r.User}
+	edit := protocol.Edit{Path: path, Count: r.Count, AllowOutside: s.Now().AllFiles, User: r.User}
 	var edited Edited
-	err = c.on(ctx, e, r.User, func(runner *runnerclient.Client) error {
+	err = f.on(ctx, s, r.User, func(runner *runnerclient.Client) error {
 		done, diff, err := runner.Edit(ctx, edit, []byte(r.Old), []byte(r.New))
 		edited = Edited{Replaced: done.Replaced, Diff: string(diff), DiffTruncated: done.DiffTruncated}
 		return err

@@ -1,4 +1,4 @@
-package session
+package ops
 
 import (
 	"context"
@@ -18,8 +18,8 @@ const atOnce = time.Second
 // shell, or the command of the request. It is a process like others, to be
 // attached to by any number of clients. When it is without one for
 // Options.TerminalDetach it is hung up.
-func (c *Execs) StartTerminal(ctx context.Context, p auth.Principal, id ID, req TerminalRequest) (protocol.Record, error) {
-	e, err := c.living(ctx, p, id)
+func (x *Execs) StartTerminal(ctx context.Context, p auth.Principal, id string, req TerminalRequest) (protocol.Record, error) {
+	s, err := x.sessions.Living(ctx, p, id)
 	if err != nil {
 		return protocol.Record{}, err
 	}
@@ -30,10 +30,10 @@ func (c *Execs) StartTerminal(ctx context.Context, p auth.Principal, id ID, req 
 		}
 		process.Env = map[string]string{"TERM": req.Term}
 	}
-	start, program, err := c.planStart(e, process)
+	start, program, err := x.planStart(s, process)
 	if err != nil {
 		return protocol.Record{}, err
 	}
-	start.HangupMS = max(c.opts.TerminalDetach, atOnce).Milliseconds()
-	return c.startProgram(ctx, e, start, program)
+	start.HangupMS = max(x.opts.TerminalDetach, atOnce).Milliseconds()
+	return x.startProgram(ctx, s, start, program)
 }

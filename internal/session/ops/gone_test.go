@@ -1,4 +1,4 @@
-package session_test
+package ops_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -23,19 +24,19 @@ func TestSandboxGoneUnderWhoeverWaits(t *testing.T) {
 	}{"silent": {"sleep 600", 0}, "printed": {"printf four; sleep 600", 4}} {
 		for how, wait := range map[string]waiting{
 			"exec": func(ctx context.Context, d *daemon, id session.ID, _ string) (protocol.Record, error) {
-				return d.Execs.Run(ctx, everyone, id, session.ExecRequest{Command: c.command}, io.Discard)
+				return d.Execs.Run(ctx, everyone, string(id), ops.ExecRequest{Command: c.command}, io.Discard)
 			},
 			"process": func(ctx context.Context, d *daemon, id session.ID, _ string) (protocol.Record, error) {
-				return d.Execs.RunProcess(ctx, everyone, id, session.ProcessRequest{Args: program(c.command)}, io.Discard)
+				return d.Execs.RunProcess(ctx, everyone, string(id), ops.ProcessRequest{Args: program(c.command)}, io.Discard)
 			},
 			"attach": func(ctx context.Context, d *daemon, id session.ID, execID string) (protocol.Record, error) {
-				return d.Execs.Attach(ctx, everyone, id, execID, 0, io.Discard)
+				return d.Execs.Attach(ctx, everyone, string(id), execID, 0, io.Discard)
 			},
 			"wait": func(ctx context.Context, d *daemon, id session.ID, execID string) (protocol.Record, error) {
-				return d.Execs.Wait(ctx, everyone, id, execID, time.Minute)
+				return d.Execs.Wait(ctx, everyone, string(id), execID, time.Minute)
 			},
 			"poll": func(ctx context.Context, d *daemon, id session.ID, execID string) (protocol.Record, error) {
-				r, _, err := d.Execs.Read(ctx, everyone, id, execID, session.ReadRequest{Offset: c.printed, Wait: time.Minute}, io.Discard)
+				r, _, err := d.Execs.Read(ctx, everyone, string(id), execID, ops.ReadRequest{Offset: c.printed, Wait: time.Minute}, io.Discard)
 				return r, err
 			},
 		} {
@@ -75,7 +76,7 @@ func goneUnder(t *testing.T, d *daemon, command string, printed int64, how strin
 		testenv.Eventually(t, "the command has printed", func() bool { return printedSo(d, s.ID, printed) })
 	}
 	if how != "exec" && how != "process" {
-		r, err := d.Execs.StartProcess(t.Context(), everyone, s.ID, session.ProcessRequest{Args: []string{"sh", "-c", command}})
+		r, err := d.Execs.StartProcess(t.Context(), everyone, string(s.ID), ops.ProcessRequest{Args: []string{"sh", "-c", command}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,6 +102,6 @@ func goneUnder(t *testing.T, d *daemon, command string, printed int64, how strin
 }
 
 func printedSo(d *daemon, id session.ID, printed int64) bool {
-	all, err := d.Execs.List(context.Background(), everyone, id)
+	all, err := d.Execs.List(context.Background(), everyone, string(id))
 	return err == nil && len(all) == 1 && all[0].OutputBytes == printed && all[0].State == protocol.StateRunning
 }

@@ -1,4 +1,4 @@
-package session
+package ops
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 
 // Ports lists what is listened on in the session's sandbox, by number. Asking
 // is not activity.
-func (c *Execs) Ports(ctx context.Context, p auth.Principal, id ID) ([]protocol.Port, error) {
-	use, err := c.look(ctx, p, id)
+func (x *Execs) Ports(ctx context.Context, p auth.Principal, id string) ([]protocol.Port, error) {
+	s, runner, err := x.look(ctx, p, id)
 	if err != nil {
 		return nil, err
 	}
-	ports, err := use.client.Ports(ctx)
+	ports, err := runner.Ports(ctx)
 	if err != nil {
-		return nil, use.lost(ctx, err)
+		return nil, s.Lost(ctx, err)
 	}
 	return ports, nil
 }
@@ -29,24 +29,24 @@ func (c *Execs) Ports(ctx context.Context, p auth.Principal, id ID) ([]protocol.
 // NotFound if nothing listens there. ctx is for the dialling only. The caller
 // closes the connection, which has a method CloseWrite() error; while it is
 // open the session is in use, and when the session ends so does it.
-func (c *Execs) Dial(ctx context.Context, p auth.Principal, id ID, port int) (net.Conn, error) {
-	e, err := c.living(ctx, p, id)
+func (x *Execs) Dial(ctx context.Context, p auth.Principal, id string, port int) (net.Conn, error) {
+	s, err := x.sessions.Living(ctx, p, id)
 	if err != nil {
 		return nil, err
 	}
 	if port < 1 || port > 65535 {
 		return nil, errdefs.Invalid("port", "must be between 1 and 65535")
 	}
-	use, err := c.begin(ctx, e)
+	runner, end, err := s.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := use.client.DialPort(ctx, port)
+	conn, err := runner.DialPort(ctx, port)
 	if err != nil {
-		use.end()
-		return nil, use.lost(ctx, err)
+		end()
+		return nil, s.Lost(ctx, err)
 	}
-	return &dialled{Conn: conn, end: use.end}, nil
+	return &dialled{Conn: conn, end: end}, nil
 }
 
 // dialled is a connection that is use of the session until it is closed.

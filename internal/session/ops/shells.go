@@ -1,4 +1,4 @@
-package session
+package ops
 
 import (
 	"context"
@@ -22,35 +22,35 @@ func wireShell(name string) string {
 }
 
 // Shells lists the session's shells by name. It is not activity.
-func (c *Execs) Shells(ctx context.Context, p auth.Principal, id ID) ([]protocol.ShellInfo, error) {
-	use, err := c.look(ctx, p, id)
+func (x *Execs) Shells(ctx context.Context, p auth.Principal, id string) ([]protocol.ShellInfo, error) {
+	s, runner, err := x.look(ctx, p, id)
 	if err != nil {
 		return nil, err
 	}
-	shells, err := use.client.Shells(ctx)
+	shells, err := runner.Shells(ctx)
 	if err != nil {
-		return nil, use.lost(ctx, err)
+		return nil, s.Lost(ctx, err)
 	}
 	return shells, nil
 }
 
 // CloseShell ends a shell with all that it started; its execs end as canceled.
 // The next exec that names it gets a new one.
-func (c *Execs) CloseShell(ctx context.Context, p auth.Principal, id ID, name string) error {
-	e, err := c.living(ctx, p, id)
+func (x *Execs) CloseShell(ctx context.Context, p auth.Principal, id string, name string) error {
+	s, err := x.sessions.Living(ctx, p, id)
 	if err != nil {
 		return err
 	}
 	if !check.IsName(name) {
 		return errdefs.New(errdefs.NotFound, "no such shell; list the session's shells for those that it has").Because(errdefs.NoSuchShell)
 	}
-	use, err := c.begin(ctx, e)
+	runner, end, err := s.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer use.end()
-	if err := use.client.CloseShell(ctx, wireShell(name)); err != nil {
-		return use.lost(ctx, err)
+	defer end()
+	if err := runner.CloseShell(ctx, wireShell(name)); err != nil {
+		return s.Lost(ctx, err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package session
+package ops
 
 import (
 	"context"
@@ -12,16 +12,16 @@ import (
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
-// reach finds a session for an operation on files, the hidden ones behind the
-// files of workspaces included: they are reached through OfWorkspace.
-func (c *Files) reach(ctx context.Context, p auth.Principal, id ID) (*entry, error) {
-	return c.living(ctx, p.With(auth.ScopeHelpers), id)
+// find finds a session for an operation on files, the hidden ones behind the
+// files of workspaces included: they are reached through session.Sessions.OfWorkspace.
+func (f *Files) find(ctx context.Context, p auth.Principal, id string) (Session, error) {
+	return f.sessions.Living(ctx, p.With(auth.ScopeHelpers), id)
 }
 
 // Read opens a file of the session, at most r.MaxBytes of it from r.Offset
 // on; 0 is all. The caller closes the reader, within the life of ctx.
-func (c *Files) Read(ctx context.Context, p auth.Principal, id ID, r protocol.Read) (protocol.FileInfo, io.ReadCloser, error) {
-	e, err := c.reach(ctx, p, id)
+func (f *Files) Read(ctx context.Context, p auth.Principal, id string, r protocol.Read) (protocol.FileInfo, io.ReadCloser, error) {
+	s, err := f.find(ctx, p, id)
 	if err != nil {
 		return protocol.FileInfo{}, nil, err
 	}
@@ -31,13 +31,13 @@ func (c *Files) Read(ctx context.Context, p auth.Principal, id ID, r protocol.Re
 	if r.MaxBytes < 0 {
 		return protocol.FileInfo{}, nil, errdefs.Invalid("max_bytes", "must not be negative")
 	}
-	name, err := c.filePath(e, "path", r.Path)
+	name, err := filePath(s, "path", r.Path)
 	if err != nil {
 		return protocol.FileInfo{}, nil, err
 	}
-	r.Path, r.AllowOutside = inside(name), c.reachesAll(e)
+	r.Path, r.AllowOutside = inside(name), s.Now().AllFiles
 	var info protocol.FileInfo
-	content, err := c.stream(ctx, e, r.User, func(runner *runnerclient.Client) (content io.ReadCloser, err error) {
+	content, err := f.stream(ctx, s, r.User, func(runner *runnerclient.Client) (content io.ReadCloser, err error) {
 		info, content, err = runner.Read(ctx, r)
 		return content, err
 	})
@@ -49,16 +49,16 @@ func (c *Files) Read(ctx context.Context, p auth.Principal, id ID, r protocol.Re
 // its parent directories. It is atomic: when it fails the file is as before.
 // With w.Append it adds to a file instead, which is not. An error of content
 // is returned as it is. With w.Tag the file is described as it was written.
-func (c *Files) Write(ctx context.Context, p auth.Principal, id ID, w protocol.Write, size int64, content io.Reader) (none protocol.FileInfo, err error) {
-	e, err := c.reach(ctx, p, id)
+func (f *Files) Write(ctx context.Context, p auth.Principal, id string, w protocol.Write, size int64, content io.Reader) (none protocol.FileInfo, err error) {
+	s, err := f.find(ctx, p, id)
 	if err != nil {
 		return none, err
 	}
 	if size < 0 {
 		return none, errdefs.Invalid("size", "must not be negative")
 	}
-	if size > c.opts.Maxima.FileBytes {
-		return none, errdefs.New(errdefs.TooLarge, "the file has %d bytes; the maximum is %d", size, c.opts.Maxima.FileBytes)
+	if size > f.maxBytes {
+		return none, errdefs.New(errdefs.TooLarge, "the file has %d bytes; the maximum is %d", size, f.maxBytes)
 	}
 	if w.Create && w.Append {
 		return none, errdefs.Invalid("append", "must not be set together with create: a file is either new or there already")
@@ -66,11 +66,11 @@ func (c *Files) Write(ctx context.Context, p auth.Principal, id ID, w protocol.W
 	if err := check.Mode(w.Mode); err != nil {
 		return none, err
 	}
-	if w.Path, err = c.runnerPath(e, "path", w.Path); err != nil {
+	if w.Path, err = runnerPath(s, "path", w.Path); err != nil {
 		return none, err
 	}
-	w.AllowOutside = c.reachesAll(e)
-	return answerOf(ctx, c, e, w.User, func(runner *runnerclient.Client) (protocol.FileInfo, error) {
+	w.AllowOutside = s.Now().AllFiles
+	return answerOf(ctx, f, s, w.User, func(runner *runnerclient.Client) (protocol.FileInfo, error) {
 		if w.Tag {
 			return runner.WriteTagged(ctx, w, size, content)
 		}
@@ -79,37 +79,37 @@ func (c *Files) Write(ctx context.Context, p auth.Principal, id ID, w protocol.W
 }
 
 // Stat describes a file.
-func (c *Files) Stat(ctx context.Context, p auth.Principal, id ID, s protocol.Stat) (protocol.FileInfo, error) {
-	e, err := c.reach(ctx, p, id)
+func (f *Files) Stat(ctx context.Context, p auth.Principal, id string, r protocol.Stat) (protocol.FileInfo, error) {
+	s, err := f.find(ctx, p, id)
 	if err != nil {
 		return protocol.FileInfo{}, err
 	}
-	name, err := c.filePath(e, "path", s.Path)
+	name, err := filePath(s, "path", r.Path)
 	if err != nil {
 		return protocol.FileInfo{}, err
 	}
-	s.Path, s.AllowOutside = inside(name), c.reachesAll(e)
-	info, err := answerOf(ctx, c, e, s.User, func(runner *runnerclient.Client) (protocol.FileInfo, error) { return runner.Stat(ctx, s) })
+	r.Path, r.AllowOutside = inside(name), s.Now().AllFiles
+	info, err := answerOf(ctx, f, s, r.User, func(runner *runnerclient.Client) (protocol.FileInfo, error) { return runner.Stat(ctx, r) })
 	info.Name = name
 	return info, err
 }
 
 // stream begins an operation whose answer is read bit by bit. It is use of the
 // session until the reader is closed, which the caller must.
-func (c *Files) stream(ctx context.Context, e *entry, user string, open func(*runnerclient.Client) (io.ReadCloser, error)) (io.ReadCloser, error) {
+func (f *Files) stream(ctx context.Context, s Session, user string, open func(*runnerclient.Client) (io.ReadCloser, error)) (io.ReadCloser, error) {
 	if err := check.User(user); err != nil {
 		return nil, err
 	}
-	use, err := c.beginFile(ctx, e)
+	runner, end, err := f.begin(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	content, err := open(use.client)
+	content, err := open(runner)
 	if err != nil {
-		use.end()
-		return nil, use.lost(ctx, err)
+		end()
+		return nil, s.Lost(ctx, err)
 	}
-	return &openFile{ReadCloser: content, end: use.end}, nil
+	return &openFile{ReadCloser: content, end: end}, nil
 }
 
 // openFile is a file being read, which is use of the session until it is closed.
@@ -124,24 +124,24 @@ func (r *openFile) Close() error {
 }
 
 // on does one operation on the files of a session.
-func (c *Files) on(ctx context.Context, e *entry, user string, do func(*runnerclient.Client) error) error {
+func (f *Files) on(ctx context.Context, s Session, user string, do func(*runnerclient.Client) error) error {
 	if err := check.User(user); err != nil {
 		return err
 	}
-	use, err := c.beginFile(ctx, e)
+	runner, end, err := f.begin(ctx, s)
 	if err != nil {
 		return err
 	}
-	defer use.end()
-	if err := do(use.client); err != nil {
-		return use.lost(ctx, err)
+	defer end()
+	if err := do(runner); err != nil {
+		return s.Lost(ctx, err)
 	}
 	return nil
 }
 
 // answerOf is on for an operation with an answer.
-func answerOf[T any](ctx context.Context, c *Files, e *entry, user string, do func(*runnerclient.Client) (T, error)) (answer T, err error) {
-	err = c.on(ctx, e, user, func(runner *runnerclient.Client) (err error) {
+func answerOf[T any](ctx context.Context, f *Files, s Session, user string, do func(*runnerclient.Client) (T, error)) (answer T, err error) {
+	err = f.on(ctx, s, user, func(runner *runnerclient.Client) (err error) {
 		answer, err = do(runner)
 		return err
 	})
@@ -150,23 +150,23 @@ func answerOf[T any](ctx context.Context, c *Files, e *entry, user string, do fu
 
 // directory is runnerPath for what is a directory, which a slash at the end
 // may say.
-func (c *core) directory(e *entry, name string) (string, error) {
+func directory(s Session, name string) (string, error) {
 	if name != "/" {
 		name = strings.TrimSuffix(name, "/")
 	}
-	return c.runnerPath(e, "path", name)
+	return runnerPath(s, "path", name)
 }
 
 // runnerPath is the path that the runner is asked for.
-func (c *core) runnerPath(e *entry, field, name string) (string, error) {
-	name, err := c.filePath(e, field, name)
+func runnerPath(s Session, field, name string) (string, error) {
+	name, err := filePath(s, field, name)
 	return inside(name), err
 }
 
 // filePath makes a path of the request field absolute and clean, within what the
 // calls for files reach of a session.
-func (c *core) filePath(e *entry, field, name string) (string, error) {
-	return check.Path(field, name, c.reachesAll(e))
+func filePath(s Session, field, name string) (string, error) {
+	return check.Path(field, name, s.Now().AllFiles)
 }
 
 // inside is name as the runner is asked for it. It knows where its workspace
@@ -180,8 +180,8 @@ func inside(name string) string {
 
 // removable is runnerPath for what is to be moved or removed, which the
 // workspace itself and the root cannot be.
-func (c *core) removable(e *entry, field, name string) (string, error) {
-	name, err := c.filePath(e, field, name)
+func removable(s Session, field, name string) (string, error) {
+	name, err := filePath(s, field, name)
 	if err != nil {
 		return "", err
 	}

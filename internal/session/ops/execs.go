@@ -1,4 +1,4 @@
-package session
+package ops
 
 import (
 	"context"
@@ -21,45 +21,45 @@ const MaxWait = 10 * time.Minute
 
 // List lists the execs that the session still knows, commands of shells and
 // processes alike, oldest first. It is not activity.
-func (c *Execs) List(ctx context.Context, p auth.Principal, id ID) ([]protocol.Record, error) {
-	use, err := c.look(ctx, p, id)
+func (x *Execs) List(ctx context.Context, p auth.Principal, id string) ([]protocol.Record, error) {
+	s, runner, err := x.look(ctx, p, id)
 	if err != nil {
 		return nil, err
 	}
-	execs, err := use.client.Execs(ctx)
+	execs, err := runner.Execs(ctx)
 	if err != nil {
-		return nil, use.lost(ctx, err)
+		return nil, s.Lost(ctx, err)
 	}
 	return execs, nil
 }
 
 // Get returns what the session knows of one exec, ended or not. It is
 // not activity.
-func (c *Execs) Get(ctx context.Context, p auth.Principal, id ID, execID string) (protocol.Record, error) {
-	use, err := c.look(ctx, p, id)
+func (x *Execs) Get(ctx context.Context, p auth.Principal, id, execID string) (protocol.Record, error) {
+	s, runner, err := x.look(ctx, p, id)
 	if err == nil {
 		err = check.ExecID(execID)
 	}
 	if err != nil {
 		return protocol.Record{}, err
 	}
-	record, err := use.client.Record(ctx, execID)
+	record, err := runner.Record(ctx, execID)
 	if err != nil {
-		return protocol.Record{}, use.lost(ctx, err)
+		return protocol.Record{}, s.Lost(ctx, err)
 	}
 	return record, nil
 }
 
 // Wait returns an exec's record when it has ended, or as it is after wait.
-func (c *Execs) Wait(ctx context.Context, p auth.Principal, id ID, execID string, wait time.Duration) (protocol.Record, error) {
-	e, err := c.living(ctx, p, id)
+func (x *Execs) Wait(ctx context.Context, p auth.Principal, id, execID string, wait time.Duration) (protocol.Record, error) {
+	s, err := x.sessions.Living(ctx, p, id)
 	if err != nil {
 		return protocol.Record{}, err
 	}
 	if wait < 0 || wait > MaxWait {
 		return protocol.Record{}, errdefs.Invalid("timeout_ms", "must be between 0 and %d", MaxWait.Milliseconds())
 	}
-	return c.readExec(ctx, e, execID, wait > 0, func(ctx context.Context, runner *runnerclient.Client) (protocol.Record, error) {
+	return x.readExec(ctx, s, execID, wait > 0, func(ctx context.Context, runner *runnerclient.Client) (protocol.Record, error) {
 		return runner.Wait(ctx, execID, wait)
 	})
 }
@@ -68,8 +68,8 @@ func (c *Execs) Wait(ctx context.Context, p auth.Principal, id ID, execID string
 // without following it: next is the offset to go on from. The record may be of
 // an exec that goes on. As with Attach, an out that is a runnerclient.Sink
 // sees gaps.
-func (c *Execs) Read(ctx context.Context, p auth.Principal, id ID, execID string, req ReadRequest, out io.Writer) (record protocol.Record, next int64, err error) {
-	e, err := c.living(ctx, p, id)
+func (x *Execs) Read(ctx context.Context, p auth.Principal, id, execID string, req ReadRequest, out io.Writer) (record protocol.Record, next int64, err error) {
+	s, err := x.sessions.Living(ctx, p, id)
 	if err != nil {
 		return protocol.Record{}, 0, err
 	}
@@ -79,7 +79,7 @@ func (c *Execs) Read(ctx context.Context, p auth.Principal, id ID, execID string
 	case req.Wait < 0 || req.Wait > MaxWait:
 		return protocol.Record{}, 0, errdefs.Invalid("wait_ms", "must be between 0 and %d", MaxWait.Milliseconds())
 	}
-	record, err = c.readExec(ctx, e, execID, req.Wait > 0, func(ctx context.Context, runner *runnerclient.Client) (protocol.Record, error) {
+	record, err = x.readExec(ctx, s, execID, req.Wait > 0, func(ctx context.Context, runner *runnerclient.Client) (protocol.Record, error) {
 		var record protocol.Record
 		var err error
 		record, next, err = runner.Poll(ctx, protocol.Attach{
@@ -92,28 +92,28 @@ func (c *Execs) Read(ctx context.Context, p auth.Principal, id ID, execID string
 
 // readExec asks the runner for something of one exec, and may wait for it. The
 // session is in use meanwhile. If the sandbox dies, so does the exec.
-func (c *Execs) readExec(ctx context.Context, e *entry, execID string, waits bool, ask func(context.Context, *runnerclient.Client) (protocol.Record, error)) (protocol.Record, error) {
+func (x *Execs) readExec(ctx context.Context, s Session, execID string, waits bool, ask func(context.Context, *runnerclient.Client) (protocol.Record, error)) (protocol.Record, error) {
 	if err := check.ExecID(execID); err != nil {
 		return protocol.Record{}, err
 	}
-	use, err := c.begin(ctx, e)
+	runner, end, err := s.Begin(ctx)
 	if err != nil {
 		return protocol.Record{}, err
 	}
-	defer use.end()
+	defer end()
 	known := protocol.Record{ID: execID}
 	if waits { // what is said of it if the sandbox ends meanwhile
-		if known, err = use.client.Record(ctx, execID); err != nil {
-			return protocol.Record{}, use.lost(ctx, err)
+		if known, err = runner.Record(ctx, execID); err != nil {
+			return protocol.Record{}, s.Lost(ctx, err)
 		}
 	}
-	watched, stop := c.supervise(ctx, use, 0)
+	watched, stop := x.supervise(ctx, runner, 0)
 	defer stop()
-	record, err := ask(watched, use.client)
+	record, err := ask(watched, runner)
 	if waits && errors.Is(err, runnerclient.ErrUnreachable) { // it was there a moment ago
 		err = fmt.Errorf("%w: %w", runnerclient.ErrLost, err)
 	}
-	return c.ended(ctx, use, known, record, err)
+	return x.ended(ctx, s, known, record, err)
 }
 
 // beginning is what is known of an exec that begins now.
@@ -123,20 +123,20 @@ func beginning(id, shell string, kind protocol.Kind, command string) protocol.Re
 
 // ended completes the result of an exec, of which that much was known before, and
 // tells subscribers to events.
-func (c *Execs) ended(ctx context.Context, use use, known, result protocol.Record, err error) (protocol.Record, error) {
-	result, err = c.completed(ctx, use, known, result, err)
+func (x *Execs) ended(ctx context.Context, s Session, known, result protocol.Record, err error) (protocol.Record, error) {
+	result, err = x.completed(ctx, s, known, result, err)
 	if err == nil && result.State == protocol.StateEnded {
-		c.watch.Ended(use.entry, result)
+		x.watch.Ended(s, result)
 	} else {
-		c.watch.Left(ctx, use.entry, known.ID)
+		x.watch.Left(ctx, s, known.ID)
 	}
 	return result, err
 }
 
-func (c *Execs) completed(ctx context.Context, use use, known, result protocol.Record, err error) (protocol.Record, error) {
+func (x *Execs) completed(ctx context.Context, s Session, known, result protocol.Record, err error) (protocol.Record, error) {
 	if err == nil {
 		if result.Shell == "" && result.Kind == protocol.KindShell && result.State == protocol.StateEnded {
-			use.entry.moved(result.Cwd)
+			s.Moved(result.Cwd)
 		}
 		return result, nil
 	}
@@ -144,14 +144,14 @@ func (c *Execs) completed(ctx context.Context, use use, known, result protocol.R
 		return result, err
 	}
 	broke := errors.Is(err, runnerclient.ErrLost)
-	err = use.lost(ctx, err)
-	s := use.entry.snapshot()
-	if !broke || s.State.Alive() {
+	err = s.Lost(ctx, err)
+	now := s.Now()
+	if !broke || now.Alive {
 		result.ID = known.ID
 		return result, err
 	}
 	known.State, known.Cause, known.ExitCode = protocol.StateEnded, protocol.CauseSandboxGone, execwatch.GoneExitCode
-	known.Cwd, known.OutputBytes = s.Cwd, max(known.OutputBytes, result.OutputBytes)
+	known.Cwd, known.OutputBytes = now.Cwd, max(known.OutputBytes, result.OutputBytes)
 	if known.StartedUnixMS > 0 {
 		known.DurationUS = max(0, time.Since(time.UnixMilli(known.StartedUnixMS)).Microseconds())
 	}

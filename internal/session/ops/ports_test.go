@@ -1,4 +1,4 @@
-package session_test
+package ops_test
 
 import (
 	"io"
@@ -43,7 +43,7 @@ func listen(t *testing.T) (port int) {
 func TestDial(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	conn, err := d.Execs.Dial(t.Context(), everyone, s.ID, listen(t))
+	conn, err := d.Execs.Dial(t.Context(), everyone, string(s.ID), listen(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestDialIsUse(t *testing.T) {
 		}
 		return now.LastActivity
 	}
-	conn, err := d.Execs.Dial(t.Context(), everyone, s.ID, listen(t))
+	conn, err := d.Execs.Dial(t.Context(), everyone, string(s.ID), listen(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestDialRefuses(t *testing.T) {
 	for port, code := range map[int]errdefs.Code{
 		0: errdefs.InvalidArgument, -1: errdefs.InvalidArgument, 65536: errdefs.InvalidArgument, testenv.UnusedPort(t): errdefs.NotFound,
 	} {
-		_, err := d.Execs.Dial(t.Context(), everyone, s.ID, port)
+		_, err := d.Execs.Dial(t.Context(), everyone, string(s.ID), port)
 		wantCode(t, err, code)
 	}
 	_, err := d.Execs.Dial(t.Context(), everyone, "nosuchsession", 80)
@@ -102,7 +102,7 @@ func TestDialRefuses(t *testing.T) {
 func TestDialEndsWithTheSession(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	conn, err := d.Execs.Dial(t.Context(), everyone, s.ID, listen(t))
+	conn, err := d.Execs.Dial(t.Context(), everyone, string(s.ID), listen(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestDialEndsWithTheSession(t *testing.T) {
 	if _, err := conn.Read(make([]byte, 1)); err == nil || isTimeout(err) {
 		t.Errorf("the connection outlives its session: %v", err)
 	}
-	_, err = d.Execs.Dial(t.Context(), everyone, s.ID, 80)
+	_, err = d.Execs.Dial(t.Context(), everyone, string(s.ID), 80)
 	wantCode(t, err, errdefs.Conflict)
 }
 
@@ -129,7 +129,7 @@ func TestPorts(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
 	port := listen(t)
-	got, err := d.Execs.Ports(t.Context(), everyone, s.ID)
+	got, err := d.Execs.Ports(t.Context(), everyone, string(s.ID))
 	if err != nil || !slices.Contains(got, protocol.Port{Port: port, Address: "127.0.0.1", Loopback: true}) {
 		t.Errorf("no port %d in %+v, %v", port, got, err)
 	}

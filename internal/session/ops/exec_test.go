@@ -1,4 +1,4 @@
-package session_test
+package ops_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -20,7 +21,7 @@ func TestExec(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{Env: map[string]string{"GREETING": "hello"}})
 	var out bytes.Buffer
-	result, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "echo $GREETING; cat; cd /tmp; (exit 3)", Stdin: []byte("input\n")}, &out)
+	result, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "echo $GREETING; cat; cd /tmp; (exit 3)", Stdin: []byte("input\n")}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func TestExec(t *testing.T) {
 	if s := d.want(t, s.ID, session.Running); s.Cwd != "/tmp" {
 		t.Errorf("cwd of the session is %q", s.Cwd)
 	}
-	if _, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "cd /usr", Shell: "other"}, &out); err != nil {
+	if _, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "cd /usr", Shell: "other"}, &out); err != nil {
 		t.Error(err)
 	}
 	if s := d.want(t, s.ID, session.Running); s.Cwd != "/tmp" {
@@ -43,25 +44,25 @@ func TestExecRefuses(t *testing.T) {
 	s := d.create(t, session.CreateRequest{})
 	for _, c := range []struct {
 		name  string
-		req   session.ExecRequest
+		req   ops.ExecRequest
 		code  errdefs.Code
 		field string
 	}{
-		{"no command", session.ExecRequest{}, errdefs.InvalidArgument, "cmd"},
-		{"NUL", session.ExecRequest{Command: "a\x00b"}, errdefs.InvalidArgument, "cmd"},
-		{"long", session.ExecRequest{Command: strings.Repeat("x", protocol.MaxCommand+1)}, errdefs.TooLarge, "cmd"},
-		{"much stdin", session.ExecRequest{Command: "cat", Stdin: make([]byte, protocol.MaxCommand+1)}, errdefs.TooLarge, "stdin"},
-		{"shell", session.ExecRequest{Command: "true", Shell: "a b"}, errdefs.InvalidArgument, "shell"},
-		{"timeout", session.ExecRequest{Command: "true", Timeout: time.Hour}, errdefs.InvalidArgument, "timeout_ms"},
-		{"negative timeout", session.ExecRequest{Command: "true", Timeout: -1}, errdefs.InvalidArgument, "timeout_ms"},
+		{"no command", ops.ExecRequest{}, errdefs.InvalidArgument, "cmd"},
+		{"NUL", ops.ExecRequest{Command: "a\x00b"}, errdefs.InvalidArgument, "cmd"},
+		{"long", ops.ExecRequest{Command: strings.Repeat("x", protocol.MaxCommand+1)}, errdefs.TooLarge, "cmd"},
+		{"much stdin", ops.ExecRequest{Command: "cat", Stdin: make([]byte, protocol.MaxCommand+1)}, errdefs.TooLarge, "stdin"},
+		{"shell", ops.ExecRequest{Command: "true", Shell: "a b"}, errdefs.InvalidArgument, "shell"},
+		{"timeout", ops.ExecRequest{Command: "true", Timeout: time.Hour}, errdefs.InvalidArgument, "timeout_ms"},
+		{"negative timeout", ops.ExecRequest{Command: "true", Timeout: -1}, errdefs.InvalidArgument, "timeout_ms"},
 	} {
-		_, err := d.Execs.Run(t.Context(), everyone, s.ID, c.req, io.Discard)
+		_, err := d.Execs.Run(t.Context(), everyone, string(s.ID), c.req, io.Discard)
 		var e *errdefs.Error
 		if !errors.As(err, &e) || e.Code != c.code || e.Field != c.field {
 			t.Errorf("%s: %+v", c.name, err)
 		}
 	}
-	_, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true", Timeout: time.Hour}, io.Discard)
+	_, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "true", Timeout: time.Hour}, io.Discard)
 	if !strings.Contains(errdefs.MessageOf(err), "60000") {
 		t.Errorf("the message does not name the limit: %v", err)
 	}
@@ -74,7 +75,7 @@ func TestLargestExec(t *testing.T) {
 	command := "wc -c #"
 	command += strings.Repeat("x", protocol.MaxCommand-len(command))
 	var out bytes.Buffer
-	r, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: command, Stdin: make([]byte, protocol.MaxCommand)}, &out)
+	r, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: command, Stdin: make([]byte, protocol.MaxCommand)}, &out)
 	if err != nil || r.ExitCode != 0 || strings.TrimSpace(out.String()) != "1048576" {
 		t.Errorf("%q, %+v, %v", out.String(), r, err)
 	}
@@ -85,7 +86,7 @@ func TestExecTimeout(t *testing.T) {
 	d := newHost(t).start(t, func(o *session.Options) { o.Defaults.ExecTimeout = 3 * time.Second })
 	s := d.create(t, session.CreateRequest{})
 	var out bytes.Buffer
-	r, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "echo before; sleep 600"}, &out)
+	r, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "echo before; sleep 600"}, &out)
 	if err != nil || r.Cause != protocol.CauseTimeout || !strings.HasPrefix(out.String(), "before\n") {
 		t.Errorf("%q, %+v, %v", out.String(), r, err)
 	}
@@ -102,7 +103,7 @@ func TestExecOutlivesItsClient(t *testing.T) {
 		<-out.ok
 		leave()
 	}()
-	r, err := d.Execs.Run(ctx, everyone, s.ID, session.ExecRequest{Command: "echo started; cat go; exit 4"}, out)
+	r, err := d.Execs.Run(ctx, everyone, string(s.ID), ops.ExecRequest{Command: "echo started; cat go; exit 4"}, out)
 	if !errors.Is(err, context.Canceled) || r.ID == "" {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -111,7 +112,7 @@ func TestExecOutlivesItsClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	var rest bytes.Buffer
-	r, err = d.Execs.Attach(t.Context(), everyone, s.ID, r.ID, int64(len("started\n")), &rest)
+	r, err = d.Execs.Attach(t.Context(), everyone, string(s.ID), r.ID, int64(len("started\n")), &rest)
 	if err != nil || rest.String() != "more\n" || r.ExitCode != 4 {
 		t.Errorf("%q, %+v, %v", rest.String(), r, err)
 	}
@@ -123,29 +124,29 @@ func TestCancelExec(t *testing.T) {
 	out := newSignaler("started")
 	results := make(chan protocol.Record, 1)
 	go func() {
-		r, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "echo started; sleep 600"}, out)
+		r, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "echo started; sleep 600"}, out)
 		if err != nil {
 			t.Error(err)
 		}
 		results <- r
 	}()
 	<-out.ok
-	execs, err := d.Execs.List(t.Context(), everyone, s.ID)
+	execs, err := d.Execs.List(t.Context(), everyone, string(s.ID))
 	if err != nil || len(execs) != 1 {
 		t.Fatalf("%+v, %v", execs, err)
 	}
-	if err := d.Execs.Cancel(t.Context(), everyone, s.ID, execs[0].ID); err != nil {
+	if err := d.Execs.Cancel(t.Context(), everyone, string(s.ID), execs[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	if r := <-results; r.Cause != protocol.CauseCanceled || r.ID != execs[0].ID {
 		t.Errorf("%+v", r)
 	}
 	for _, id := range []string{"", "../../etc", strings.Repeat("a", 26), strings.Repeat("a", 27)} {
-		wantCode(t, d.Execs.Cancel(t.Context(), everyone, s.ID, id), errdefs.NotFound)
-		_, err := d.Execs.Attach(t.Context(), everyone, s.ID, id, 0, io.Discard)
+		wantCode(t, d.Execs.Cancel(t.Context(), everyone, string(s.ID), id), errdefs.NotFound)
+		_, err := d.Execs.Attach(t.Context(), everyone, string(s.ID), id, 0, io.Discard)
 		wantCode(t, err, errdefs.NotFound)
 	}
-	_, err = d.Execs.Attach(t.Context(), everyone, s.ID, execs[0].ID, -1, io.Discard)
+	_, err = d.Execs.Attach(t.Context(), everyone, string(s.ID), execs[0].ID, -1, io.Discard)
 	wantCode(t, err, errdefs.InvalidArgument)
 }
 
@@ -158,7 +159,7 @@ func TestSandboxDiesUnderAnExec(t *testing.T) {
 		<-out.ok
 		h.driver.KillRunner(t, s.Sandbox)
 	}()
-	r, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "cd /tmp; echo started; sleep 600"}, out)
+	r, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "cd /tmp; echo started; sleep 600"}, out)
 	if err != nil || r.Cause != protocol.CauseSandboxGone || r.State != protocol.StateEnded || r.ExitCode == 0 || r.ID == "" {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -171,13 +172,13 @@ func TestOperationOnADeadSandbox(t *testing.T) {
 	d := h.start(t)
 	for name, operate := range map[string]func(session.ID) error{
 		"exec": func(id session.ID) error {
-			_, err := d.Execs.Run(t.Context(), everyone, id, session.ExecRequest{Command: "true"}, io.Discard)
+			_, err := d.Execs.Run(t.Context(), everyone, string(id), ops.ExecRequest{Command: "true"}, io.Discard)
 			return err
 		},
-		"execs": func(id session.ID) error { _, err := d.Execs.List(t.Context(), everyone, id); return err },
+		"execs": func(id session.ID) error { _, err := d.Execs.List(t.Context(), everyone, string(id)); return err },
 		"stats": func(id session.ID) error { _, err := d.Sessions.Stats(t.Context(), everyone, id); return err },
 		"write": func(id session.ID) error {
-			_, err := d.Files.Write(t.Context(), everyone, id, protocol.Write{Path: "f"}, 1, strings.NewReader("x"))
+			_, err := d.Files.Write(t.Context(), everyone, string(id), protocol.Write{Path: "f"}, 1, strings.NewReader("x"))
 			return err
 		},
 	} {
@@ -234,7 +235,7 @@ func TestHostileRunnerStopsItsSessionOnly(t *testing.T) {
 	bad := d.create(t, session.CreateRequest{})
 	lie = false
 	good := d.create(t, session.CreateRequest{})
-	_, err := d.Execs.Run(t.Context(), everyone, bad.ID, session.ExecRequest{Command: "true"}, io.Discard)
+	_, err := d.Execs.Run(t.Context(), everyone, string(bad.ID), ops.ExecRequest{Command: "true"}, io.Discard)
 	wantCode(t, err, errdefs.Conflict)
 	d.want(t, bad.ID, session.Stopped)
 	d.want(t, good.ID, session.Running)
@@ -250,7 +251,7 @@ func TestRunnerDoesNotAnswer(t *testing.T) {
 		return liar{sandbox, ""}, err
 	}))
 	s := d.create(t, session.CreateRequest{})
-	_, err := d.Execs.List(t.Context(), everyone, s.ID)
+	_, err := d.Execs.List(t.Context(), everyone, string(s.ID))
 	wantCode(t, err, errdefs.Unavailable)
 	d.want(t, s.ID, session.Running)
 	h.wantSandboxes(t, s.Sandbox)

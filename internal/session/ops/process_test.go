@@ -1,4 +1,4 @@
-package session_test
+package ops_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/ops"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -22,7 +23,7 @@ func TestRunProcess(t *testing.T) {
 	s := d.create(t, session.CreateRequest{Env: map[string]string{"A": "session's"}})
 	d.output(t, s.ID, "cd /tmp") // a shell's directory is not a process's
 	var out bytes.Buffer
-	r, err := d.Execs.RunProcess(t.Context(), everyone, s.ID, session.ProcessRequest{
+	r, err := d.Execs.RunProcess(t.Context(), everyone, string(s.ID), ops.ProcessRequest{
 		Args: []string{"sh", "-c", `echo "$A $B"; cat; exit 3`}, Env: map[string]string{"B": "its own"}, Stdin: []byte("in\n"), Cwd: "/usr",
 	}, &out)
 	if err != nil || out.String() != "session's its own\nin\n" || r.ExitCode != 3 || r.Kind != protocol.KindProcess {
@@ -38,7 +39,7 @@ func TestRunProcess(t *testing.T) {
 func TestBackgroundIsNoUse(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	p, err := d.Execs.StartProcess(t.Context(), everyone, s.ID, session.ProcessRequest{Args: []string{"sleep", "600"}})
+	p, err := d.Execs.StartProcess(t.Context(), everyone, string(s.ID), ops.ProcessRequest{Args: []string{"sleep", "600"}})
 	if err != nil || p.State != protocol.StateRunning {
 		t.Fatalf("%+v, %v", p, err)
 	}
@@ -49,7 +50,7 @@ func TestBackgroundIsNoUse(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	waited := make(chan error, 1)
 	go func() {
-		_, err := d.Execs.Wait(ctx, everyone, s.ID, p.ID, session.MaxWait)
+		_, err := d.Execs.Wait(ctx, everyone, string(s.ID), p.ID, ops.MaxWait)
 		waited <- err
 	}()
 	for { // in use, a session is active at every look
@@ -62,7 +63,7 @@ func TestBackgroundIsNoUse(t *testing.T) {
 	if err := <-waited; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if err := d.Execs.Cancel(t.Context(), everyone, s.ID, p.ID); err != nil {
+	if err := d.Execs.Cancel(t.Context(), everyone, string(s.ID), p.ID); err != nil {
 		t.Error(err)
 	}
 }
@@ -72,24 +73,24 @@ func TestSandboxDiesUnderAProcess(t *testing.T) {
 	d := h.start(t)
 	for name, follow := range map[string]func(session.ID, io.Writer) (protocol.Record, error){
 		"run": func(id session.ID, out io.Writer) (protocol.Record, error) {
-			return d.Execs.RunProcess(t.Context(), everyone, id, session.ProcessRequest{Args: []string{"sh", "-c", "echo started; sleep 600"}}, out)
+			return d.Execs.RunProcess(t.Context(), everyone, string(id), ops.ProcessRequest{Args: []string{"sh", "-c", "echo started; sleep 600"}}, out)
 		},
 		"attach": func(id session.ID, out io.Writer) (protocol.Record, error) {
-			p, err := d.Execs.StartProcess(t.Context(), everyone, id, session.ProcessRequest{Args: []string{"sh", "-c", "echo started; sleep 600"}})
+			p, err := d.Execs.StartProcess(t.Context(), everyone, string(id), ops.ProcessRequest{Args: []string{"sh", "-c", "echo started; sleep 600"}})
 			if err != nil {
 				return p, err
 			}
-			return d.Execs.Attach(t.Context(), everyone, id, p.ID, 0, out)
+			return d.Execs.Attach(t.Context(), everyone, string(id), p.ID, 0, out)
 		},
 		"wait": func(id session.ID, out io.Writer) (protocol.Record, error) {
-			p, err := d.Execs.StartProcess(t.Context(), everyone, id, session.ProcessRequest{Args: []string{"sleep", "600"}})
+			p, err := d.Execs.StartProcess(t.Context(), everyone, string(id), ops.ProcessRequest{Args: []string{"sleep", "600"}})
 			if err != nil {
 				return p, err
 			}
 			if _, err := out.Write([]byte("started")); err != nil {
 				return p, err
 			}
-			return d.Execs.Wait(t.Context(), everyone, id, p.ID, session.MaxWait)
+			return d.Execs.Wait(t.Context(), everyone, string(id), p.ID, ops.MaxWait)
 		},
 	} {
 		s := d.create(t, session.CreateRequest{})
@@ -115,35 +116,35 @@ func TestSandboxDiesUnderAProcess(t *testing.T) {
 func TestReadExec(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	p, err := d.Execs.StartProcess(t.Context(), everyone, s.ID, session.ProcessRequest{Args: []string{"sh", "-c", "echo one; cat"}, OpenStdin: true})
+	p, err := d.Execs.StartProcess(t.Context(), everyone, string(s.ID), ops.ProcessRequest{Args: []string{"sh", "-c", "echo one; cat"}, OpenStdin: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	r, next, err := d.Execs.Read(t.Context(), everyone, s.ID, p.ID, session.ReadRequest{Wait: time.Minute}, &out)
+	r, next, err := d.Execs.Read(t.Context(), everyone, string(s.ID), p.ID, ops.ReadRequest{Wait: time.Minute}, &out)
 	if err != nil || next != 4 || out.String() != "one\n" || r.State != protocol.StateRunning {
 		t.Errorf("%q, %d, %+v, %v", out.String(), next, r, err)
 	}
-	if n, err := d.Execs.WriteStdin(t.Context(), everyone, s.ID, p.ID, []byte("two\n"), true); n.Bytes != 4 || !n.Closed || err != nil {
+	if n, err := d.Execs.WriteStdin(t.Context(), everyone, string(s.ID), p.ID, []byte("two\n"), true); n.Bytes != 4 || !n.Closed || err != nil {
 		t.Error(n, err)
 	}
 	out.Reset()
-	if r, err = d.Execs.Attach(t.Context(), everyone, s.ID, p.ID, next, &out); err != nil || out.String() != "two\n" {
+	if r, err = d.Execs.Attach(t.Context(), everyone, string(s.ID), p.ID, next, &out); err != nil || out.String() != "two\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
-	_, err = d.Execs.WriteStdin(t.Context(), everyone, s.ID, p.ID, []byte("x"), false)
+	_, err = d.Execs.WriteStdin(t.Context(), everyone, string(s.ID), p.ID, []byte("x"), false)
 	wantCode(t, err, errdefs.Conflict)
 	for name, err := range map[string]error{
-		"offset": second(d.Execs.Read(t.Context(), everyone, s.ID, p.ID, session.ReadRequest{Offset: -1}, io.Discard)),
-		"wait":   second(d.Execs.Read(t.Context(), everyone, s.ID, p.ID, session.ReadRequest{Wait: session.MaxWait + 1}, io.Discard)),
-		"signal": d.Execs.Signal(t.Context(), everyone, s.ID, p.ID, 65),
-		"size":   d.Execs.Resize(t.Context(), everyone, s.ID, p.ID, session.TerminalSize{Rows: 1}),
+		"offset": second(d.Execs.Read(t.Context(), everyone, string(s.ID), p.ID, ops.ReadRequest{Offset: -1}, io.Discard)),
+		"wait":   second(d.Execs.Read(t.Context(), everyone, string(s.ID), p.ID, ops.ReadRequest{Wait: ops.MaxWait + 1}, io.Discard)),
+		"signal": d.Execs.Signal(t.Context(), everyone, string(s.ID), p.ID, 65),
+		"size":   d.Execs.Resize(t.Context(), everyone, string(s.ID), p.ID, ops.TerminalSize{Rows: 1}),
 	} {
 		if !errdefs.Is(err, errdefs.InvalidArgument) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err = d.Execs.Get(t.Context(), everyone, s.ID, strings.Repeat("a", 26))
+	_, err = d.Execs.Get(t.Context(), everyone, string(s.ID), strings.Repeat("a", 26))
 	wantCode(t, err, errdefs.NotFound)
 }
 
@@ -174,30 +175,30 @@ func TestSandboxThatDoesNotAnswer(t *testing.T) {
 			within  time.Duration
 		}{
 			"exec": {func() error {
-				_, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true", Timeout: time.Second}, io.Discard)
+				_, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "true", Timeout: time.Second}, io.Discard)
 				return err
 			}, 20 * time.Second},
 			"long exec": {func() error {
-				_, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true", Timeout: 10 * time.Minute}, io.Discard)
+				_, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "true", Timeout: 10 * time.Minute}, io.Discard)
 				return err
 			}, time.Minute},
 			"process": {func() error {
-				_, err := d.Execs.RunProcess(t.Context(), everyone, s.ID, session.ProcessRequest{Args: []string{"true"}, Timeout: time.Second}, io.Discard)
+				_, err := d.Execs.RunProcess(t.Context(), everyone, string(s.ID), ops.ProcessRequest{Args: []string{"true"}, Timeout: time.Second}, io.Discard)
 				return err
 			}, 20 * time.Second},
 			"background": {func() error {
-				_, err := d.Execs.StartProcess(t.Context(), everyone, s.ID, session.ProcessRequest{Args: []string{"true"}})
+				_, err := d.Execs.StartProcess(t.Context(), everyone, string(s.ID), ops.ProcessRequest{Args: []string{"true"}})
 				return err
 			}, 2 * time.Minute},
 			"attach": {func() error {
-				_, err := d.Execs.Attach(t.Context(), everyone, s.ID, strings.Repeat("a", 26), 0, io.Discard)
+				_, err := d.Execs.Attach(t.Context(), everyone, string(s.ID), strings.Repeat("a", 26), 0, io.Discard)
 				return err
 			}, time.Minute},
 			"wait": {func() error {
-				_, err := d.Execs.Wait(t.Context(), everyone, s.ID, strings.Repeat("a", 26), session.MaxWait)
+				_, err := d.Execs.Wait(t.Context(), everyone, string(s.ID), strings.Repeat("a", 26), ops.MaxWait)
 				return err
 			}, time.Minute},
-			"signal": {func() error { return d.Execs.Signal(t.Context(), everyone, s.ID, strings.Repeat("a", 26), 15) }, time.Minute},
+			"signal": {func() error { return d.Execs.Signal(t.Context(), everyone, string(s.ID), strings.Repeat("a", 26), 15) }, time.Minute},
 		} {
 			began := time.Now()
 			err := c.operate()
@@ -224,7 +225,7 @@ func TestQueuedExecIsNoSilence(t *testing.T) {
 			time.Sleep(time.Hour) // of the bubble
 			close(release)
 		}()
-		r, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true", Timeout: time.Second}, io.Discard)
+		r, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "true", Timeout: time.Second}, io.Discard)
 		if err != nil || r.Cause != protocol.CauseExited {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -272,22 +273,22 @@ func (b busy) DialRunner(context.Context) (net.Conn, error) {
 func TestShells(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	if _, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "x=1", Shell: session.DefaultShell}, io.Discard); err != nil {
+	if _, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "x=1", Shell: ops.DefaultShell}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.output(t, s.ID, "echo $x"); got != "1\n" {
 		t.Errorf("default is another shell: %q", got)
 	}
-	if err := d.Execs.CloseShell(t.Context(), everyone, s.ID, session.DefaultShell); err != nil {
+	if err := d.Execs.CloseShell(t.Context(), everyone, string(s.ID), ops.DefaultShell); err != nil {
 		t.Error(err)
 	}
 	if got := d.output(t, s.ID, "echo ${x-new}"); got != "new\n" {
 		t.Errorf("%q", got)
 	}
-	shells, err := d.Execs.Shells(t.Context(), everyone, s.ID)
+	shells, err := d.Execs.Shells(t.Context(), everyone, string(s.ID))
 	if err != nil || len(shells) != 1 || shells[0].Name != "" {
 		t.Errorf("%+v, %v", shells, err)
 	}
-	wantCode(t, d.Execs.CloseShell(t.Context(), everyone, s.ID, "none"), errdefs.NotFound)
-	wantCode(t, d.Execs.CloseShell(t.Context(), everyone, s.ID, "a b"), errdefs.NotFound)
+	wantCode(t, d.Execs.CloseShell(t.Context(), everyone, string(s.ID), "none"), errdefs.NotFound)
+	wantCode(t, d.Execs.CloseShell(t.Context(), everyone, string(s.ID), "a b"), errdefs.NotFound)
 }
