@@ -233,4 +233,3 @@ func TestPoliciesOfIPv6(t *testing.T) {
 		}
 	}
 }
-
