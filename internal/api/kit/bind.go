@@ -23,7 +23,7 @@ import (
 // that a request costs no look at a tag.
 type binder struct {
 	row     Row
-	form    *Form // nil is that of /v1
+	codec   *Codec // nil is that of /v1
 	params  []param
 	queries []string // the names of query parameters, sorted
 	body    *body    // nil if the input has none
@@ -36,11 +36,11 @@ type body struct {
 	required bool
 	schema   *strictjson.Schema
 
-	own *Decoder // of a form; nil is by schema
+	own *Decoder // of a codec; nil is by schema
 }
 
-func newBinder(d *documenter, form *Form, t reflect.Type, row Row, bodies *counts) *binder {
-	b := &binder{row: row, form: form, params: paramsOf(d, row.Pattern, t, nil), bodies: bodies}
+func newBinder(d *documenter, codec *Codec, t reflect.Type, row Row, bodies *counts) *binder {
+	b := &binder{row: row, codec: codec, params: paramsOf(d, row.Pattern, t, nil), bodies: bodies}
 	for _, p := range b.params {
 		if p.in == inQuery {
 			b.queries = append(b.queries, p.name)
@@ -52,8 +52,8 @@ func newBinder(d *documenter, form *Form, t reflect.Type, row Row, bodies *count
 		return b
 	}
 	b.body = &body{index: f.Index, required: f.Type.Kind() != reflect.Pointer}
-	if form != nil {
-		b.body.own = new(form.Body(f.Type))
+	if codec != nil {
+		b.body.own = new(codec.Body(f.Type))
 		return b
 	}
 	if protection.Off(protection.RequestSchema) {
@@ -125,8 +125,8 @@ func (b *binder) checkMedia(h http.Header) error {
 
 // wrong is the error of parameters that are wrong, or nil.
 func (b *binder) wrong(problems []strictjson.Problem) error {
-	if b.form != nil && len(problems) > 0 {
-		return b.form.Problems(problems)
+	if b.codec != nil && len(problems) > 0 {
+		return b.codec.Problems(problems)
 	}
 	return errProblems(problems)
 }
@@ -172,7 +172,7 @@ func (b *binder) checkParams(r *http.Request, fields reflect.Value) (problems []
 	if r.URL.RawQuery != "" {
 		query = r.URL.Query()
 	}
-	if b.form == nil && !protection.Off(protection.RequestSchema) {
+	if b.codec == nil && !protection.Off(protection.RequestSchema) {
 		for name := range query {
 			if _, known := slices.BinarySearch(b.queries, name); !known {
 				field := strictjson.FieldName(name)

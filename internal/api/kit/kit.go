@@ -39,8 +39,8 @@ type Row struct {
 	Prepare func(ctx context.Context, input any) error
 }
 
-// Form is how requests and errors look in a dialect.
-type Form struct {
+// Codec is how requests are read and errors written in a dialect.
+type Codec struct {
 	// Body returns how bodies become values of a type. It panics if the type says what
 	// cannot be checked.
 	Body func(t reflect.Type) Decoder
@@ -65,7 +65,7 @@ type Options struct {
 	Prefix  string      // of its paths; those that it does not have are answered in its dialect
 	Dialect api.Dialect // nil is api.ErrorBody
 	Cookie  *api.Cookie // of who has signed in; nil is api.SessionCookie
-	Form    *Form       // nil is that of /v1
+	Codec   *Codec      // nil is that of /v1
 
 	// EitherSlash serves each path with a slash at its end, too. The document has it so.
 	EitherSlash bool
@@ -120,11 +120,11 @@ func Route[I, O any](s *Surface, row Row, handle func(context.Context, *I) (*O, 
 		documented.Pattern += "/"
 	}
 	documentRow[I, O](s.document, documented)
-	in := newBinder(s.document, s.opts.Form, reflect.TypeFor[I](), row, &s.bodies)
+	in := newBinder(s.document, s.opts.Codec, reflect.TypeFor[I](), row, &s.bodies)
 	out := newAnswer(reflect.TypeFor[O](), row)
 	fail := api.WriteError
-	if s.opts.Form != nil {
-		fail = s.opts.Form.Fail
+	if s.opts.Codec != nil {
+		fail = s.opts.Codec.Fail
 	}
 	s.add(api.Route{
 		Pattern: row.Pattern, Scope: row.Scope, Class: row.Class, Acts: row.Acts, Resolve: row.Resolve, Ticket: row.Ticket,

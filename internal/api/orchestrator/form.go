@@ -23,7 +23,7 @@ import (
 
 // requests is how requests and errors look here: null is as no field, a number is a text,
 // too, and fields that nobody knows are ignored, since clients of other versions send some.
-var requests = &kit.Form{Body: bodyOf, Problems: wrongParameters, Fail: writeError}
+var requests = &kit.Codec{Body: bodyOf, Problems: wrongParameters, Fail: writeError}
 
 // ownField is a type of a field that reads itself, and returns what is wrong.
 type ownField interface {
