@@ -105,7 +105,7 @@ func writeWhole(path, text string) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return durable.Names(dir)
+	return durable.Sync(dir)
 }
 
 // marker returns the name in the marker, or nil if there is none. One that cannot be read
@@ -163,7 +163,7 @@ func (d *Dir) Put(ctx context.Context, key string, r io.Reader) (size int64, err
 	if err != nil {
 		return size, errors.Join(fmt.Errorf("put %s: %w", key, err), os.Remove(f.Name()))
 	}
-	return size, durable.Names(d.path)
+	return size, durable.Sync(d.path)
 }
 
 // unwritable gives an error of the disk its code.
@@ -279,7 +279,7 @@ func (d *Dir) Delete(_ context.Context, key string) error {
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", key, err)
 	}
-	return durable.Names(d.path)
+	return durable.Sync(d.path)
 }
 
 // Sweep implements Store.

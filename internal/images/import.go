@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/durable"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images/extract"
 )
@@ -179,7 +180,7 @@ func (t *transaction) keep(ctx context.Context, l staged) (Layer, error) {
 	if err != nil {
 		return Layer{}, fmt.Errorf("store layer: %w", err)
 	}
-	return l.info.Layer, syncDir(t.s.path("layers"))
+	return l.info.Layer, durable.Sync(t.s.path("layers"))
 }
 
 // findLayer returns a stored layer by what it holds and lies on.
@@ -249,7 +250,7 @@ func (s *Store) publish(digest, name string, data []byte) (err error) {
 	if err := writeFile(s.path("images", hexOf(digest), metaFile), data); err != nil {
 		return err
 	}
-	if err := syncDir(s.path("images")); err != nil {
+	if err := durable.Sync(s.path("images")); err != nil {
 		return err
 	}
 	return writeFile(s.path("names", fileOfName(name)), []byte(digest+"\n"))

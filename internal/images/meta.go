@@ -92,7 +92,7 @@ func writeFile(name string, data []byte) (err error) {
 	if err := os.Rename(f.Name(), name); err != nil {
 		return err
 	}
-	return durable.Names(dir)
+	return durable.Sync(dir)
 }
 
 // syncTree makes everything below dir durable: one call for all its files.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/durable"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -104,7 +105,7 @@ func (s *Store) dropName(name string) error {
 	if err := os.Remove(s.path("names", fileOfName(name))); err != nil {
 		return fmt.Errorf("remove image name: %w", err)
 	}
-	return syncDir(s.path("names"))
+	return durable.Sync(s.path("names"))
 }
 
 // discard moves a directory out of the way; it returns where to.

@@ -89,7 +89,7 @@ func Backup(ctx context.Context, cfg config.Config, configPath, path string) (er
 	if err := os.Rename(made, path); err != nil {
 		return err
 	}
-	return durable.Names(filepath.Dir(path))
+	return durable.Sync(filepath.Dir(path))
 }
 
 func addBytes(out *tar.Writer, name string, text []byte) error {
@@ -172,7 +172,7 @@ func Restore(ctx context.Context, cfg config.Config, path string) (done Restored
 		}
 	}
 	for _, path := range slices.Concat(done.Files, done.Aside) {
-		if err := durable.Names(filepath.Dir(path)); err != nil {
+		if err := durable.Sync(filepath.Dir(path)); err != nil {
 			return done, fmt.Errorf("restore: %w", err)
 		}
 	}

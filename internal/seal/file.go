@@ -77,5 +77,5 @@ func makeKey(file string) (err error) {
 	if err := os.Link(f.Name(), file); err != nil {
 		return err
 	}
-	return durable.Names(dir)
+	return durable.Sync(dir)
 }

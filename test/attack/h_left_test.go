@@ -43,8 +43,8 @@ print("TRIED")
 // gains runs gain in a directory of a session, of which nothing may come.
 func (b *target) gains(t testing.TB, what, dir string) {
 	t.Helper()
-	b.put(t, "/tmp/gain.py", gain)
-	out := b.sh(t, "cd "+dir+" && python3 /tmp/gain.py 2>&1")
+	b.put(t, "/workspace/.gain.py", gain)
+	out := b.sh(t, "cd "+dir+" && python3 /workspace/.gain.py 2>&1")
 	if strings.TrimSpace(out) != "TRIED" {
 		t.Errorf("%s: %s", what, out)
 	}

@@ -89,7 +89,7 @@ func New(t testing.TB, o Options) *Daemon {
 	if err := os.WriteFile(d.Config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.Env = append(Environ(), "SANDKASTEN_CONFIG="+d.Config, "TERM=xterm")
+	d.Env = slices.Clip(append(Environ(), "SANDKASTEN_CONFIG="+d.Config, "TERM=xterm")) // so that who adds to it has a copy
 	t.Cleanup(d.end)
 	return d
 }
@@ -123,7 +123,7 @@ func (d *Daemon) TryStart() error {
 		return errors.New("the daemon runs already")
 	}
 	d.cmd = exec.CommandContext(context.WithoutCancel(d.t.Context()), d.Program, "daemon")
-	d.cmd.Env = append(d.Env[:len(d.Env):len(d.Env)], d.extra...)
+	d.cmd.Env = append(d.Env, d.extra...)
 	from := d.log.len()
 	d.cmd.Stderr = &d.log
 	if err := d.cmd.Start(); err != nil {

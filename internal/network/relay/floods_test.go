@@ -209,13 +209,13 @@ func (*recorded) SetWriteDeadline(time.Time) error { return nil }
 // form of IPv6 for an address of IPv4 that is not on it.
 func TestPoliciesOfIPv6(t *testing.T) {
 	w := newWorld(t, network.Policy{
-		Mode: network.Allow, Allow: []string{"[2001:db8:1::/48]:9000", "[2001:db8:2::7]:9000", "198.51.100.7:9000"}, Deny: []string{"2001:db8:1:bad::/64"},
+		Mode: network.Allow, Allow: []string{"2001:db8:1::/48", "[2001:db8:2::7]:9000", "198.51.100.7:9000"}, Deny: []string{"2001:db8:1:bad::/64"},
 	}, network.Operator{})
 	real := echo(t)
 	allowed := []string{"[2001:db8:1::1]:9000", "[2001:db8:1:ffff::1]:9000", "[2001:db8:2::7]:9000"}
 	others := []string{
-		"[2001:db8:1:bad::1]:9000", "[2001:db8:3::1]:9000", "[2001:db8:2::8]:9000", "[2001:db8:1::1]:9001",
-		"[64:ff9b::c633:6407]:9000", "[2002:c633:6407::1]:9000", "[fe80::1]:9000", "[fd00:ec2::254]:80", "[::1]:9000",
+		"[2001:db8:1:bad::1]:9000", "[2001:db8:3::1]:9000", "[2001:db8:2::8]:9000", "[2001:db8:2::7]:9001",
+		"[64:ff9b::c633:6408]:9000", "[2002:c633:6408::1]:9000", "[fe80::1]:9000", "[fd00:ec2::254]:80", "[::1]:9000",
 	}
 	for _, address := range append(allowed, others...) {
 		w.at(address, real)

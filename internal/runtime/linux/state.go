@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/durable"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
@@ -34,8 +35,9 @@ type state struct {
 	IDs       ids.Base     `json:"ids"`
 	CreatedAt time.Time    `json:"created_at"`
 	Process   process      `json:"process"`
-	Durable   bool         `json:"durable"` // the disk survives a crash of the host
-	Stopped   bool         `json:"stopped"` // the disk is in order, and there is no process and no block of ids
+	Durable   bool         `json:"durable"`          // the disk survives a crash of the host
+	Stopped   bool         `json:"stopped"`          // the disk is in order but for Failed, and there is no process and no block of ids
+	Failed    bool         `json:"failed,omitempty"` // the disk has not taken all that was written: it is repaired before it is used
 }
 
 // kept reports whether what the sandbox wrote is still there when its runner
@@ -192,15 +194,6 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
-// syncFile waits until a file or directory is on the disk.
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
 // writeState replaces the sandbox's state. One whose sandbox survives the host
 // is on the disk when it returns.
 func (d *Driver) writeState(s state) error {
@@ -208,13 +201,13 @@ func (d *Driver) writeState(s state) error {
 	if err := writeJSON(path, s); err != nil || !s.Durable && !s.Stopped {
 		return err
 	}
-	return errors.Join(syncFile(path), syncFile(d.dir(s.ID)), syncFile(d.sandboxes))
+	return durable.Sync(path, d.dir(s.ID), d.sandboxes)
 }
 
 // syncImage makes the name and the content of a sandbox's disk durable.
 func (d *Driver) syncImage(id runtime.ID) error {
 	path := d.diskPath(id)
-	return errors.Join(syncFile(path), syncFile(filepath.Dir(path)), syncFile(d.dir(id)))
+	return durable.Sync(path, filepath.Dir(path), d.dir(id))
 }
 
 // writeJSON writes path whole or not at all, as seen by a later daemon. It is

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/durable"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -34,7 +35,7 @@ func (d *Driver) Stop(ctx context.Context, id runtime.ID) error {
 		name string
 		do   func(context.Context, runtime.ID) error
 	}{
-		{"killed", func(ctx context.Context, id runtime.ID) error { return d.kill(ctx, id, s, syncDisk) }},
+		{"killed", func(ctx context.Context, id runtime.ID) error { return d.kill(ctx, id, s, d.lastSync(ctx, s)) }},
 		{"cgroups", func(context.Context, runtime.ID) error { return d.removeGroup(s) }},
 		{"disk", d.settleDisk},
 		{"state", func(context.Context, runtime.ID) error { return d.writeStopped(*s) }},
@@ -65,6 +66,19 @@ func syncDisk(_ runtime.ID, diskDir int) error {
 	return os.NewSyscallError("syncfs", unix.Syncfs(diskDir))
 }
 
+// lastSync is syncDisk at a stop. What a failed disk has not taken is lost whether or not the
+// stop is tried again: the rest is kept.
+func (d *Driver) lastSync(ctx context.Context, s *state) func(runtime.ID, int) error {
+	return func(id runtime.ID, diskDir int) error {
+		err := syncDisk(id, diskDir)
+		if errors.Is(err, unix.EIO) {
+			d.opts.Log.ErrorContext(ctx, "the disk of a sandbox failed: what it had not written is lost, and the rest is kept", "sandbox", id, "err", err)
+			s.Failed, err = true, nil
+		}
+		return err
+	}
+}
+
 // settleDisk waits until the disk is unmounted and its image written.
 func (d *Driver) settleDisk(ctx context.Context, id runtime.ID) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
@@ -80,7 +94,7 @@ func (d *Driver) settleDisk(ctx context.Context, id runtime.ID) error {
 	case err != nil:
 		return err
 	}
-	return syncFile(path)
+	return durable.Sync(path)
 }
 
 // writeStopped is the last step: what is stopped has no process and no ids.
@@ -146,7 +160,11 @@ func (c *creation) start(ctx context.Context) (runtime.Sandbox, error) {
 
 // keptDisk mounts a disk that has been written to before.
 func keptDisk(ctx context.Context, c *creation) (int, error) {
-	kept, err := c.d.disks.Open(ctx, c.d.diskPath(c.state.ID))
+	open := c.d.disks.Open
+	if c.state.Failed {
+		open = c.d.disks.Repair
+	}
+	kept, err := open(ctx, c.d.diskPath(c.state.ID))
 	switch {
 	case errors.Is(err, disk.ErrDamaged):
 		return -1, errdefs.Wrap(err, errdefs.Unavailable, "the disk of sandbox %s is damaged; the daemon's log tells its operator what to repair", c.state.ID)
@@ -154,6 +172,6 @@ func keptDisk(ctx context.Context, c *creation) (int, error) {
 		return -1, err
 	}
 	c.runner.disk.Close()
-	c.runner.disk = kept
+	c.runner.disk, c.state.Failed = kept, false
 	return kept.Mount, nil
 }

@@ -57,7 +57,7 @@ func (d *Driver) CreateWorkspace(ctx context.Context, id runtime.WorkspaceID, si
 	if err := failpoint.Hit("linux.workspace.placed"); err != nil {
 		return err
 	}
-	return durable.Names(d.workspaces)
+	return durable.Sync(d.workspaces)
 }
 
 // DestroyWorkspace moves the directory out of the way and deletes it there.
@@ -96,7 +96,7 @@ func (d *Driver) DestroyWorkspace(ctx context.Context, id runtime.WorkspaceID) e
 	if err := failpoint.Hit("linux.workspace.gone"); err != nil {
 		return err
 	}
-	return errors.Join(durable.Names(d.workspaces), os.RemoveAll(trash))
+	return errors.Join(durable.Sync(d.workspaces), os.RemoveAll(trash))
 }
 
 // Workspaces yields the directories' names.

@@ -134,8 +134,17 @@ func (m *Maker) Open(ctx context.Context, path string) (*Disk, error) {
 	if !errors.Is(err, ErrDamaged) && !errors.Is(err, unix.EBADMSG) && !errors.Is(err, unix.EUCLEAN) {
 		return d, err
 	}
-	if repairErr := repairAll(ctx, path); repairErr != nil {
+	repaired, repairErr := m.Repair(ctx, path)
+	if repairErr != nil {
 		return nil, errors.Join(err, repairErr)
+	}
+	return repaired, nil
+}
+
+// Repair is Open of a disk that is known to be damaged.
+func (m *Maker) Repair(ctx context.Context, path string) (*Disk, error) {
+	if err := repairAll(ctx, path); err != nil {
+		return nil, err
 	}
 	return m.open(path)
 }
