@@ -25,13 +25,15 @@ type userView struct {
 	Email    string `json:"email"`
 }
 
-// userOutput is who has signed in, and what a browser is to keep.
-type userOutput struct {
-	Cookies []*http.Cookie
+type userOutput struct{ Body userView }
+
+// loginOutput is who has signed in, and what a browser is to keep.
+type loginOutput struct {
+	Cookies []*http.Cookie `header:"Set-Cookie"`
 	Body    userView
 }
 
-func (s *surface) login(ctx context.Context, in *loginInput) (*userOutput, error) {
+func (s *surface) login(ctx context.Context, in *loginInput) (*loginOutput, error) {
 	if known, ok := s.opts.SignIns.UserOf(in.Body.Username); ok {
 		api.Made(ctx, "user", known.Name) // another name may be a password
 	}
@@ -47,15 +49,17 @@ func (s *surface) login(ctx context.Context, in *loginInput) (*userOutput, error
 	}
 	csrf := browser.CSRF(begun.Token)
 	api.HasSignedIn(ctx, begun.Principal, csrf)
-	out, err := s.me(ctx, &none{})
-	if err == nil {
-		out.Cookies = api.Cookies(ctx, begun.Token, csrf, begun.Life)
+	me, err := s.me(ctx, &none{})
+	if err != nil {
+		return nil, err
 	}
-	return out, err
+	return &loginOutput{api.Cookies(ctx, begun.Token, csrf, begun.Life), me.Body}, nil
 }
 
 // cookiesOutput is what a browser is to keep.
-type cookiesOutput struct{ Cookies []*http.Cookie }
+type cookiesOutput struct {
+	Cookies []*http.Cookie `header:"Set-Cookie"`
+}
 
 func (s *surface) logout(ctx context.Context, _ *none) (*cookiesOutput, error) {
 	if err := s.opts.SignIns.SignOut(ctx, api.From(ctx).SignIn, false); err != nil {
@@ -73,7 +77,7 @@ func (s *surface) me(ctx context.Context, _ *none) (*userOutput, error) {
 	if me.User != nil {
 		view.Email = me.User.Email
 	}
-	return &userOutput{Body: view}, nil
+	return &userOutput{view}, nil
 }
 
 // csrf sets the cookie of the token again. Who has not signed in needs none: to sign in
@@ -111,7 +115,7 @@ func (s *surface) register(ctx context.Context, in *registerInput) (*userOutput,
 		return nil, asField(err, map[string]string{"name": "username", "email": "email", "password": "password"})
 	}
 	api.Made(ctx, "user", u.Name)
-	return &userOutput{Body: userView{u.Name, u.Email}}, nil
+	return &userOutput{userView{u.Name, u.Email}}, nil
 }
 
 // registrationOpen refuses whatever a request to register says where nobody may.

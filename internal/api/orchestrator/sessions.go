@@ -100,24 +100,17 @@ func (s *surface) viewOf(x orchestrator.Session, shots []snapshots.Snapshot, kep
 	return v
 }
 
-// sessionOutput is one session, which may have been made.
-type sessionOutput struct {
-	Status   int
-	Location string
-	Body     sessionView
-}
-
-// answer is a session as it is.
-func (s *surface) answer(ctx context.Context, status int, x orchestrator.Session) (*sessionOutput, error) {
+// view is a session as it is.
+func (s *surface) view(ctx context.Context, x orchestrator.Session) (v sessionView, err error) {
 	_, shots, err := s.sessions.Snapshots(ctx, api.Caller(ctx), x.ID)
 	if err != nil {
-		return nil, err
+		return v, err
 	}
 	kept, err := s.kept.Count(ctx, x.ID)
 	if err != nil {
-		return nil, err
+		return v, err
 	}
-	return &sessionOutput{Status: status, Body: s.viewOf(x, shots, kept)}, nil
+	return s.viewOf(x, shots, kept), nil
 }
 
 type sessionsOutput struct{ Body []sessionView }
@@ -147,7 +140,14 @@ func (s *surface) list(ctx context.Context, _ *none) (*sessionsOutput, error) {
 	return &sessionsOutput{views}, nil
 }
 
-func (s *surface) create(ctx context.Context, in *createInput) (*sessionOutput, error) {
+// createOutput is a session, and where it is if it was made.
+type createOutput struct {
+	Status   int
+	Location string
+	Body     sessionView
+}
+
+func (s *surface) create(ctx context.Context, in *createInput) (*createOutput, error) {
 	req := in.Body.request()
 	if idle, lifetime := s.sessions.Times(req); idle > lifetime {
 		return nil, fieldErrors{"non_field_errors": {"idle_timeout_sec cannot exceed max_lifetime_sec"}}
@@ -156,14 +156,12 @@ func (s *surface) create(ctx context.Context, in *createInput) (*sessionOutput, 
 	if err != nil {
 		return nil, provisionError(err, req.Mode, req.RestoreSnapshot != "")
 	}
-	if !made {
-		return s.answer(ctx, http.StatusOK, x)
+	out := &createOutput{Status: http.StatusOK}
+	if made {
+		api.Made(ctx, "session", string(x.Core))
+		out.Status, out.Location = http.StatusCreated, x.ID
 	}
-	api.Made(ctx, "session", string(x.Core))
-	out, err := s.answer(ctx, http.StatusCreated, x)
-	if err == nil {
-		out.Location = x.ID
-	}
+	out.Body, err = s.view(ctx, x)
 	return out, err
 }
 
@@ -179,8 +177,11 @@ func (f *createFields) request() orchestrator.CreateRequest {
 	return req
 }
 
+type sessionOutput struct{ Body sessionView }
+
 func (s *surface) get(ctx context.Context, in *ofSession) (*sessionOutput, error) {
-	return s.answer(ctx, http.StatusOK, in.session)
+	view, err := s.view(ctx, in.session)
+	return &sessionOutput{view}, err
 }
 
 func (s *surface) stop(ctx context.Context, in *ofEnd) (*kit.Nothing, error) {
