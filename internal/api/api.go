@@ -6,10 +6,12 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +38,10 @@ const (
 	Socket         // an API key, also as a WebSocket's subprotocol, for what a page's script opens
 	Admin          // an API key of a principal with auth.ScopeDaemon, for what tells of everybody's sessions
 )
+
+func (s Scope) String() string {
+	return [...]string{"none", "public", "open", "key", "signed in", "socket", "admin"}[s]
+}
 
 // Route is one endpoint. A surface's routes are its whole contract: reading
 // the table is auditing the surface.
@@ -80,6 +86,7 @@ type Options struct {
 	// auth.Anonymous: only for a daemon on a loopback address.
 	Authenticator auth.Authenticator
 
+	Inside   *Inside  // whose requests are parts of others; nil is nobody's
 	Tokens   Tokens   // knows access tokens; nil takes none
 	Browsers Browsers // knows who has signed in; nil has no cookies
 	HTTPS    bool     // clients come by TLS, as through a proxy that adds it
@@ -131,8 +138,7 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 		under:   newUnderway(o.Concurrent, o.Quotas, o.Registry),
 		audit:   o.Audit,
 		mux:     http.NewServeMux(),
-
-		dialects: map[string]Dialect{},
+		inside:  o.Inside,
 	}
 	for _, s := range surfaces {
 		for _, route := range s.Routes {
@@ -142,10 +148,12 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 			h.mux.Handle(route.Pattern, speak(s, h.guard(route)))
 		}
 		if s.Prefix != "" {
-			h.dialects[s.Prefix] = s.Dialect
+			h.prefixed = append(h.prefixed, s)
 			h.mux.Handle(s.Prefix, speak(s, h.guard(h.unknownRoute())))
 		}
 	}
+	// The longest prefix first: a surface may lie in another's paths.
+	slices.SortFunc(h.prefixed, func(a, b Surface) int { return cmp.Compare(len(b.Prefix), len(a.Prefix)) })
 	// An unknown path asks for a key too: without one, nobody learns which
 	// paths exist.
 	h.mux.Handle("/", h.guard(h.unknownRoute()))
@@ -183,8 +191,9 @@ type handler struct {
 	under   *underway
 	audit   *audit.Log
 	mux     *http.ServeMux
+	inside  *Inside
 
-	dialects map[string]Dialect // of paths, by prefix, for what is refused before there is a route
+	prefixed []Surface // with paths of their own, for what is refused before there is a route
 
 	proxies   Proxies
 	strangers audit.Sampler // of the lines in the log of requests without a key
@@ -197,6 +206,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ID: requestID(r), Host: r.Host, TLS: r.TLS != nil || h.https, Remote: h.proxies.remote(r), start: time.Now(), audit: h.audit,
 		method: clean(r.Method), keyless: len(r.Header["Authorization"])+len(r.Header["X-Api-Key"]) == 0,
 	}
+	h.partOf(r, req)
 	rec := &recorder{ResponseWriter: w, asked: r.Header}
 	rec.leaving = func() { h.auditBegin(rec, r) }
 	ctx := context.WithValue(r.Context(), requestKey{}, req)
@@ -242,9 +252,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // dialectOf is the dialect of the surface that a path belongs to.
 func (h *handler) dialectOf(path string) Dialect {
-	for prefix, dialect := range h.dialects {
-		if strings.HasPrefix(path, prefix) {
-			return dialect
+	for _, s := range h.prefixed {
+		if strings.HasPrefix(path, s.Prefix) {
+			return s.Dialect
 		}
 	}
 	return nil

@@ -21,17 +21,18 @@ func audited(r *http.Request, route Route) bool {
 // it ends, so that nothing is done for a client that the log does not have.
 func (h *handler) auditBegin(rec *recorder, r *http.Request) {
 	req := From(r.Context())
-	if h.audit == nil || !req.audited {
+	if h.audit == nil || !req.audited || req.outer != nil {
 		return
 	}
 	h.audit.Append(r.Context(), auditEntry("answering", rec, r, req, time.Since(req.start)))
 }
 
 // auditEnd writes the line of a request that is about to end. Refusals for want of
-// what a key may have one too, and those of strangers a sample.
+// what a key may have one too, and those of strangers a sample. What is a part of another
+// request has that one's line, but for a refusal.
 func (h *handler) auditEnd(rec *recorder, r *http.Request, req *Request, elapsed time.Duration) {
 	refused := rec.status == http.StatusUnauthorized || rec.status == http.StatusForbidden
-	if h.audit == nil || !req.audited && !refused {
+	if h.audit == nil || !refused && (!req.audited || req.outer != nil) {
 		return
 	}
 	write := h.audit.Append
@@ -58,7 +59,9 @@ func AuditPart(ctx context.Context, route, id string, status int, took time.Dura
 var pathValue = regexp.MustCompile(`{(\w+)(\.\.\.)?}`)
 
 func auditEntry(event string, rec *recorder, r *http.Request, req *Request, elapsed time.Duration) audit.Entry {
+	req.mu.Lock()
 	ids := maps.Clone(req.made)
+	req.mu.Unlock()
 	for _, match := range pathValue.FindAllStringSubmatch(r.Pattern, -1) {
 		// The rest of a path is a program's in the sandbox, or a file's.
 		if value := r.PathValue(match[1]); value != "" && match[2] == "" {

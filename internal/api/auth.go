@@ -36,8 +36,10 @@ func (h *handler) admit(r *http.Request, route Route) error {
 		return nil
 	}
 	req := From(r.Context())
-	if err := h.take(req, p, 1); err != nil {
-		return err
+	if req.outer == nil {
+		if err := h.take(req, p, 1); err != nil {
+			return err
+		}
 	}
 	req.charge = func(requests int) error { return h.take(req, p, requests) }
 	if p.ReadOnly && route.Scope != Open && route.Scope != SignedIn && (route.Acts || r.Method != http.MethodGet && r.Method != http.MethodHead) {
@@ -67,6 +69,9 @@ func (h *handler) authenticate(r *http.Request, route Route) (auth.Principal, er
 		return auth.Principal{}, nil
 	case SignedIn:
 		return auth.Principal{}, errUnauthenticated(nil)
+	}
+	if outer := From(r.Context()).outer; outer != nil {
+		return outer.Principal, nil
 	}
 	most := maxKey
 	if h.takesTokens(r, route) {

@@ -123,9 +123,12 @@ func (h *handler) finish(rec *recorder, r *http.Request, panicked any) {
 			aborted = true
 		}
 	}
+	req.end()
 	elapsed := time.Since(req.start)
-	h.answers.count(rec.status, req.Foreign)
-	h.metrics.observe(r, rec.status, elapsed)
+	if req.outer == nil {
+		h.answers.count(rec.status, req.Foreign)
+		h.metrics.observe(r, rec.status, elapsed)
+	}
 	req.span.Answered(r.Pattern, rec.status, req.ID)
 	h.logAccess(rec, r, req, elapsed)
 	h.auditEnd(rec, r, req, elapsed)
@@ -141,7 +144,7 @@ func (h *handler) logAccess(rec *recorder, r *http.Request, req *Request, elapse
 	switch {
 	case rec.status >= 500 && rec.status != http.StatusServiceUnavailable && !req.Foreign:
 		level = slog.LevelError
-	case r.Pattern == "GET /healthz" || r.Pattern == "GET /readyz" || r.Pattern == "GET /metrics":
+	case req.outer != nil, r.Pattern == "GET /healthz" || r.Pattern == "GET /readyz" || r.Pattern == "GET /metrics":
 		level = slog.LevelDebug
 	}
 	if !h.log.Enabled(r.Context(), level) || level <= slog.LevelInfo && !h.worthLogging(r, req) {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/audit"
@@ -44,9 +45,14 @@ type Request struct {
 
 	otherOrigin bool // it comes from a page of one of Options.Origins
 
-	audit   *audit.Log        // of the daemon; may be nil
-	audited bool              // it gets a line in the audit log, whatever the answer
-	made    map[string]string // see Made
+	audit   *audit.Log // of the daemon; may be nil
+	audited bool       // it gets a line in the audit log, whatever the answer
+
+	outer *Request // that it is a part of, see Inside; nil for a client's own
+
+	mu    sync.Mutex
+	made  map[string]string // guarded by mu, see Made
+	ended bool              // guarded by mu
 
 	start time.Time
 	span  tracing.Span
@@ -79,6 +85,8 @@ func Failed(ctx context.Context, cause error) { From(ctx).cause = cause }
 // Made keeps the id of what the request has made for the audit log, as "session".
 func Made(ctx context.Context, what, id string) {
 	req := From(ctx)
+	req.mu.Lock()
+	defer req.mu.Unlock()
 	if req.made == nil {
 		req.made = make(map[string]string)
 	}

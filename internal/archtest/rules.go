@@ -210,7 +210,7 @@ var Rules = map[string]Rule{
 		},
 	},
 	"internal/session/workspaces": {
-		Ours:      []string{"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runtime", "internal/session/check"},
+		Ours:      []string{"internal/auth", "internal/errdefs", "internal/failpoint", "internal/keylock", "internal/runtime", "internal/session/check"},
 		Libraries: []string{"golang.org/x/sync"},
 	},
 	"internal/session/secrets": {
@@ -219,12 +219,12 @@ var Rules = map[string]Rule{
 	// Sessions with names of their clients' choice, over the heart.
 	"internal/orchestrator": {
 		Ours: []string{
-			"internal/auth", "internal/errdefs", "internal/orchestrator/keylock", "internal/runtime", "internal/session", "internal/session/snapshots",
+			"internal/auth", "internal/errdefs", "internal/keylock", "internal/runtime", "internal/session", "internal/session/snapshots",
 		},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/sync"},
 	},
-	"internal/orchestrator/artifacts": {Ours: []string{"internal/auth", "internal/errdefs", "internal/orchestrator/keylock"}},
-	"internal/orchestrator/keylock":   {},
+	"internal/orchestrator/artifacts": {Ours: []string{"internal/auth", "internal/errdefs", "internal/keylock"}},
+	"internal/keylock":                {},
 	// To which runs sessions belong, over the heart.
 	"internal/scope": {Ours: []string{"internal/auth", "internal/errdefs", "internal/session"}, Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/sync"}},
 	"internal/session/snapshots": {

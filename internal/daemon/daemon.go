@@ -169,6 +169,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	handler := api.Handler(api.Options{
 		Log:           d.log,
 		Tokens:        tokens,
+		Inside:        d.inside,
 		Authenticator: d.accounts.Authenticator(keys),
 		Browsers:      d.signIns,
 		HTTPS:         d.cfg.Preview.HTTPS,

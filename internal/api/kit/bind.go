@@ -23,6 +23,7 @@ import (
 // that a request costs no look at a tag.
 type binder struct {
 	row     Row
+	codec   *Codec // nil is that of /v1
 	params  []param
 	queries []string // the names of query parameters, sorted
 	body    *body    // nil if the input has none
@@ -34,10 +35,12 @@ type body struct {
 	index    []int
 	required bool
 	schema   *strictjson.Schema
+
+	own *Decoder // of a codec; nil is by schema
 }
 
-func newBinder(d *documenter, t reflect.Type, row Row, bodies *counts) *binder {
-	b := &binder{row: row, params: paramsOf(d, row.Pattern, t, nil), bodies: bodies}
+func newBinder(d *documenter, codec *Codec, t reflect.Type, row Row, bodies *counts) *binder {
+	b := &binder{row: row, codec: codec, params: paramsOf(d, row.Pattern, t, nil), bodies: bodies}
 	for _, p := range b.params {
 		if p.in == inQuery {
 			b.queries = append(b.queries, p.name)
@@ -49,6 +52,10 @@ func newBinder(d *documenter, t reflect.Type, row Row, bodies *counts) *binder {
 		return b
 	}
 	b.body = &body{index: f.Index, required: f.Type.Kind() != reflect.Pointer}
+	if codec != nil {
+		b.body.own = new(codec.Body(f.Type))
+		return b
+	}
 	if protection.Off(protection.RequestSchema) {
 		b.body.schema = strictjson.OfType(f.Type)
 	} else {
@@ -63,11 +70,28 @@ func (b *binder) bind(w http.ResponseWriter, r *http.Request, input any) (releas
 	if b.row.MaxBody > 0 && r.ContentLength > b.row.MaxBody {
 		return nil, errTooLarge(b.row.MaxBody)
 	}
-	if b.body == nil {
-		return func() {}, b.bindParams(r, input)
+	problems, err := b.checkParams(r, reflect.ValueOf(input).Elem())
+	if err != nil {
+		return nil, err
 	}
-	if r.ContentLength != 0 && !saysJSON(r.Header) {
-		return nil, api.MediaType(mediaType)
+	if b.row.Prepare != nil || b.body == nil {
+		if err := b.wrong(problems); err != nil {
+			return nil, err
+		}
+		problems = nil
+	}
+	if b.row.Prepare != nil {
+		if err := b.row.Prepare(r.Context(), input); err != nil {
+			return nil, err
+		}
+	}
+	if b.body == nil {
+		return func() {}, nil
+	}
+	if r.ContentLength != 0 {
+		if err := b.checkMedia(r.Header); err != nil {
+			return nil, err
+		}
 	}
 	size := r.ContentLength
 	if size < 0 {
@@ -77,8 +101,9 @@ func (b *binder) bind(w http.ResponseWriter, r *http.Request, input any) (releas
 	if err != nil {
 		return nil, err
 	}
-	if err = b.bindAll(w, r, input); err == nil {
-		err = counted.hold()
+	size, err = b.bindBody(w, r, input, problems)
+	if err == nil {
+		err = counted.hold(size)
 	}
 	if err != nil {
 		counted.end()
@@ -87,31 +112,50 @@ func (b *binder) bind(w http.ResponseWriter, r *http.Request, input any) (releas
 	return counted.end, nil
 }
 
-func (b *binder) bindParams(r *http.Request, input any) error {
-	problems, err := b.checkParams(r, reflect.ValueOf(input).Elem())
-	if err != nil {
-		return err
+// checkMedia refuses a body that does not say what it is, or something else.
+func (b *binder) checkMedia(h http.Header) error {
+	if b.body.own != nil {
+		return b.body.own.Media(h)
+	}
+	if !saysJSON(h) {
+		return api.MediaType(mediaType)
+	}
+	return nil
+}
+
+// wrong is the error of parameters that are wrong, or nil.
+func (b *binder) wrong(problems []strictjson.Problem) error {
+	if b.codec != nil && len(problems) > 0 {
+		return b.codec.Problems(problems)
 	}
 	return errProblems(problems)
 }
 
-func (b *binder) bindAll(w http.ResponseWriter, r *http.Request, input any) error {
-	fields := reflect.ValueOf(input).Elem()
-	problems, err := b.checkParams(r, fields)
-	if err != nil {
-		return err
-	}
+// bindBody decodes the body, and returns its length.
+func (b *binder) bindBody(w http.ResponseWriter, r *http.Request, input any, problems []strictjson.Problem) (size int64, err error) {
 	data, err := readBody(w, r, b.row.MaxBody)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	into := reflect.ValueOf(input).Elem().FieldByIndex(b.body.index).Addr().Interface()
+	if b.body.own != nil {
+		if err := b.wrong(problems); err != nil {
+			return 0, err
+		}
+		return int64(len(data)), b.body.own.Decode(data, r.Header, into)
+	}
+	return int64(len(data)), b.body.strict(data, into, problems)
+}
+
+// strict decodes what is exactly of the schema.
+func (b *body) strict(data []byte, into any, problems []strictjson.Problem) error {
 	if len(data) == 0 {
-		if b.body.required && len(problems) == 0 {
+		if b.required && len(problems) == 0 {
 			return errdefs.New(errdefs.InvalidArgument, "a JSON request body is needed")
 		}
 		return errProblems(problems)
 	}
-	found, err := b.body.schema.Decode(data, fields.FieldByIndex(b.body.index).Addr().Interface())
+	found, err := b.schema.Decode(data, into)
 	if err != nil && len(problems) == 0 {
 		return err
 	}
@@ -128,7 +172,7 @@ func (b *binder) checkParams(r *http.Request, fields reflect.Value) (problems []
 	if r.URL.RawQuery != "" {
 		query = r.URL.Query()
 	}
-	if !protection.Off(protection.RequestSchema) {
+	if b.codec == nil && !protection.Off(protection.RequestSchema) {
 		for name := range query {
 			if _, known := slices.BinarySearch(b.queries, name); !known {
 				field := strictjson.FieldName(name)
@@ -146,10 +190,12 @@ func (b *binder) checkParams(r *http.Request, fields reflect.Value) (problems []
 	return problems, nil
 }
 
-// readBody returns a whole body, within its limit and its time.
+// readBody returns a whole body, within its limit and its time. One that may be larger than
+// others has as much more time.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	control := http.NewResponseController(w)
-	if err := control.SetReadDeadline(time.Now().Add(api.BodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	within := api.BodyTimeout * time.Duration(max(limit/DefaultBody, 1))
+	if err := control.SetReadDeadline(time.Now().Add(within)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}
 	var buf bytes.Buffer

@@ -110,7 +110,7 @@ func (c counts) begin(ctx context.Context, owner string, n int64, class api.Clas
 	}
 	charged := &charge{give: give}
 	if class == api.Long {
-		charged.take = func() (func(), error) { return c.held.take(ctx, owner, n) }
+		charged.take = func(n int64) (func(), error) { return c.held.take(ctx, owner, n) }
 	}
 	return charged, nil
 }
@@ -118,16 +118,16 @@ func (c counts) begin(ctx context.Context, owner string, n int64, class api.Clas
 // charge is one body that is counted.
 type charge struct {
 	give func()
-	take func() (give func(), err error) // nil for what waits for no program
+	take func(n int64) (give func(), err error) // nil for what waits for no program
 }
 
-// hold is called when the body has been decoded: it is counted as one that is
-// held then, if its request waits for a program.
-func (c *charge) hold() error {
+// hold is called when the body has been decoded and had n bytes: it is counted as one that
+// is held then, if its request waits for a program.
+func (c *charge) hold(n int64) error {
 	if c.take == nil {
 		return nil
 	}
-	held, err := c.take()
+	held, err := c.take(n)
 	if err == nil {
 		c.give()
 		c.give = held

@@ -65,7 +65,7 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = charged.hold()
+		err = charged.hold(size)
 		return charged.end, err
 	}
 	var ends []func()
@@ -98,7 +98,7 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 	}
 	// Who waits for nothing is not held.
 	charged, err := c.begin(t.Context(), "alice", size, api.Short)
-	if err := errors.Join(err, charged.hold()); err != nil || c.held.total != 0 {
+	if err := errors.Join(err, charged.hold(size)); err != nil || c.held.total != 0 {
 		t.Errorf("%v, %d bytes are held", err, c.held.total)
 	}
 	charged.end()

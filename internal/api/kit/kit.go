@@ -11,6 +11,8 @@ import (
 	"reflect"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/strictjson"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
@@ -29,7 +31,32 @@ type Row struct {
 	Acts    bool  // see api.Route
 	MaxBody int64 // DefaultBody if nothing is said
 	Resolve func(r *http.Request) error
+	Ticket  func(r *http.Request) (p auth.Principal, shown bool, err error) // see api.Route
 	Doc     Doc
+
+	// Prepare, which may be nil, is given the input once its parameters are known and
+	// before a body is read: what it refuses, it refuses whatever the body says.
+	Prepare func(ctx context.Context, input any) error
+}
+
+// Codec is how requests are read and errors written in a dialect.
+type Codec struct {
+	// Body returns how bodies become values of a type. It panics if the type says what
+	// cannot be checked.
+	Body func(t reflect.Type) Decoder
+
+	// Problems is the error of parameters that are wrong. Those that nobody knows are not:
+	// they are ignored.
+	Problems func([]strictjson.Problem) error
+
+	// Fail answers with an error.
+	Fail func(w http.ResponseWriter, r *http.Request, err error)
+}
+
+// Decoder reads bodies of one type.
+type Decoder struct {
+	Media  func(h http.Header) error                        // refuses a body by what its headers say
+	Decode func(data []byte, h http.Header, into any) error // a whole body, which may be empty; into is a pointer to the type
 }
 
 // Options describes a surface.
@@ -37,6 +64,11 @@ type Options struct {
 	Name    string
 	Prefix  string      // of its paths; those that it does not have are answered in its dialect
 	Dialect api.Dialect // nil is api.ErrorBody
+	Cookie  *api.Cookie // of who has signed in; nil is api.SessionCookie
+	Codec   *Codec      // nil is that of /v1
+
+	// EitherSlash serves each path with a slash at its end, too. The document has it so.
+	EitherSlash bool
 
 	// LargeBodies is what else a client can do who may not send a large body:
 	// "send files by PUT fs/raw". It may be empty.
@@ -62,22 +94,20 @@ func New(o Options) *Surface {
 
 // Surface is what is served.
 func (s *Surface) Surface() api.Surface {
-	return api.Surface{Name: s.opts.Name, Routes: s.routes, Prefix: s.opts.Prefix, Dialect: s.opts.Dialect}
+	return api.Surface{Name: s.opts.Name, Routes: s.routes, Prefix: s.opts.Prefix, Dialect: s.opts.Dialect, Cookie: s.opts.Cookie}
 }
 
 // Plain adds a route that decodes its requests by itself and is no part of the
 // document.
 func (s *Surface) Plain(route api.Route) { s.routes = append(s.routes, route) }
 
-// Describe puts a route into the document that decodes its requests by itself. The
-// tags path and query of I's fields name its parameters; its answers are those of
-// the row's Doc.
-func Describe[I any](s *Surface, row Row) { documentRow[I, Stream](s.document, row) }
+// Nothing is the output of a route whose answer has no body.
+type Nothing struct{}
 
 // Route adds a row. Its handler's input has fields with the tags path, query and
-// header, and may have a field Body, which is JSON. Its output is a *Stream, or
-// has a field Body, which is sent as JSON, and may have the fields Status and Cookies. It panics
-// at start if a type says what cannot be checked.
+// header, and may have a field Body, which is JSON. Its output is a *Stream, *Nothing, or
+// has a field Body, which is sent as JSON, and may have the fields Status, Location and
+// Cookies. It panics at start if a type says what cannot be checked.
 func Route[I, O any](s *Surface, row Row, handle func(context.Context, *I) (*O, error)) {
 	if row.MaxBody == 0 {
 		row.MaxBody = DefaultBody
@@ -85,16 +115,24 @@ func Route[I, O any](s *Surface, row Row, handle func(context.Context, *I) (*O, 
 	if protection.Off(protection.BodyLimit) && row.MaxBody > 0 {
 		row.MaxBody <<= 10
 	}
-	documentRow[I, O](s.document, row)
-	in := newBinder(s.document, reflect.TypeFor[I](), row, &s.bodies)
+	documented := row
+	if s.opts.EitherSlash {
+		documented.Pattern += "/"
+	}
+	documentRow[I, O](s.document, documented)
+	in := newBinder(s.document, s.opts.Codec, reflect.TypeFor[I](), row, &s.bodies)
 	out := newAnswer(reflect.TypeFor[O](), row)
-	s.routes = append(s.routes, api.Route{
-		Pattern: row.Pattern, Scope: row.Scope, Class: row.Class, Acts: row.Acts, Resolve: row.Resolve,
+	fail := api.WriteError
+	if s.opts.Codec != nil {
+		fail = s.opts.Codec.Fail
+	}
+	s.add(api.Route{
+		Pattern: row.Pattern, Scope: row.Scope, Class: row.Class, Acts: row.Acts, Resolve: row.Resolve, Ticket: row.Ticket,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			input := new(I)
 			release, err := in.bind(w, r, input)
 			if err != nil {
-				api.WriteError(w, r, err)
+				fail(w, r, err)
 				return
 			}
 			defer release()
@@ -103,12 +141,20 @@ func Route[I, O any](s *Surface, row Row, handle func(context.Context, *I) (*O, 
 			}
 			output, err := handle(r.Context(), input)
 			if err != nil {
-				api.WriteError(w, r, err)
+				fail(w, r, err)
 				return
 			}
 			out.write(w, r, output)
 		}),
 	})
+}
+
+func (s *Surface) add(route api.Route) {
+	s.routes = append(s.routes, route)
+	if s.opts.EitherSlash {
+		route.Pattern += "/{$}"
+		s.routes = append(s.routes, route)
+	}
 }
 
 // Stream is the answer of a route that writes by itself once its input was
@@ -126,21 +172,19 @@ type answer struct {
 	status int
 	body   int // the index of the output's field, or -1
 	coded  int // that of Status, or -1
+	made   int // that of Location, or -1
 	cookie int // that of Cookies, or -1
 }
 
 func newAnswer(t reflect.Type, row Row) answer {
-	a := answer{stream: t == reflect.TypeFor[Stream](), status: row.Doc.status(), body: -1, coded: -1, cookie: -1}
-	if f, ok := t.FieldByName("Body"); ok {
-		a.body = f.Index[0]
+	a := answer{stream: t == reflect.TypeFor[Stream](), status: row.Doc.status()}
+	for name, at := range map[string]*int{"Body": &a.body, "Status": &a.coded, "Location": &a.made, "Cookies": &a.cookie} {
+		*at = -1
+		if f, ok := t.FieldByName(name); ok {
+			*at = f.Index[0]
+		}
 	}
-	if f, ok := t.FieldByName("Status"); ok {
-		a.coded = f.Index[0]
-	}
-	if f, ok := t.FieldByName("Cookies"); ok {
-		a.cookie = f.Index[0]
-	}
-	if !a.stream && a.body < 0 {
+	if !a.stream && a.body < 0 && t != reflect.TypeFor[Nothing]() && a.cookie < 0 {
 		panic("kit: " + row.Pattern + ": the output " + t.String() + " has no Body")
 	}
 	return a
@@ -156,10 +200,17 @@ func (a answer) write(w http.ResponseWriter, r *http.Request, output any) {
 	if a.coded >= 0 {
 		status = int(fields.Field(a.coded).Int())
 	}
+	if a.made >= 0 && fields.Field(a.made).String() != "" {
+		w.Header().Set("Location", fields.Field(a.made).String())
+	}
 	if a.cookie >= 0 {
 		for _, c := range fields.Field(a.cookie).Interface().([]*http.Cookie) {
 			http.SetCookie(w, c)
 		}
+	}
+	if a.body < 0 {
+		w.WriteHeader(status)
+		return
 	}
 	api.WriteJSON(w, r, status, fields.Field(a.body).Addr().Interface())
 }

@@ -68,7 +68,7 @@ func (p *param) set(r *http.Request, query map[string][]string, fields reflect.V
 	case sent != "":
 		text = sent
 	case text == "" && p.required && !protection.Off(protection.RequestSchema):
-		return []strictjson.Problem{{Field: p.name, What: "is required"}}
+		return []strictjson.Problem{{Field: p.name, What: strictjson.Required}}
 	case text == "":
 		return nil
 	}
@@ -105,7 +105,7 @@ func (p *param) parse(field reflect.Value, text string, all []string) []strictjs
 	case reflect.Bool:
 		value, err := strconv.ParseBool(text)
 		if err != nil {
-			return wrong("must be true or false")
+			return wrong(strictjson.NoBoolean)
 		}
 		field.SetBool(value)
 	case reflect.Int, reflect.Int64:

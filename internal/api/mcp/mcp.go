@@ -5,9 +5,11 @@ package mcp
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,7 +39,7 @@ const listens = "subscriptions/listen"
 
 // New returns the surface.
 func New(o Options) api.Surface {
-	s := &surface{http: &http.Client{Transport: o.Transport}, calls: newCalls(o.Registry)}
+	s := &surface{http: &http.Client{Transport: o.Transport}, calls: newCalls(o.Registry), sets: make(map[caller]*tools.Set)}
 	if o.Files != nil {
 		s.files = files{o.Files}
 	}
@@ -98,7 +100,20 @@ type surface struct {
 	http  *http.Client
 	calls *calls
 	files tools.FileStore // nil without
+
+	mu   sync.Mutex
+	sets map[caller]*tools.Set // guarded by mu
 }
+
+// caller is whose tools a request uses: they remember where that one's sandboxes are.
+type caller struct {
+	key    [sha256.Size]byte
+	scope  string // that the request says
+	client string // that it names itself
+}
+
+// maxSets bounds how many callers' tools are remembered.
+const maxSets = 256
 
 // noKey is sent to a daemon that asks nobody for a key.
 const noKey = "none"
@@ -106,6 +121,27 @@ const noKey = "none"
 // set is the tools of a request.
 func (s *surface) set(c mcpserver.Caller) (*tools.Set, error) {
 	key := cmp.Or(strings.TrimSpace(bearer(c.Header.Get("Authorization"))), c.Header.Get("X-Api-Key"))
+	of := caller{sha256.Sum256([]byte(key)), c.Header.Get(mcpserver.ScopeHeader), c.Client}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if set := s.sets[of]; set != nil {
+		return set, nil
+	}
+	set, err := s.newSet(c, key)
+	if err != nil {
+		return nil, err
+	}
+	for other := range s.sets {
+		if len(s.sets) < maxSets {
+			break
+		}
+		delete(s.sets, other)
+	}
+	s.sets[of] = set
+	return set, nil
+}
+
+func (s *surface) newSet(c mcpserver.Caller, key string) (*tools.Set, error) {
 	client, err := sandkasten.New(sandkasten.Options{URL: url, APIKey: cmp.Or(key, noKey), HTTPClient: s.http, MaxRetries: -1, RetryTime: -1})
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/agents/tools"
+	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/mcpserver"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
@@ -38,8 +39,12 @@ func newCalls(registry prometheus.Registerer) *calls {
 // of the API's, so that there are few series.
 func (c *calls) observe(ctx context.Context, call tools.CallInfo) (context.Context, func(tools.Outcome)) {
 	begun := time.Now()
+	api.Made(ctx, "tool", call.Tool)
 	ctx, span := tracing.Tool(ctx, call.Tool, call.Scope.String(), mcpserver.Traceparent(ctx))
 	return ctx, func(o tools.Outcome) {
+		if o.SandboxID != "" {
+			api.Made(ctx, "session", o.SandboxID)
+		}
 		span.Called(o.Code, o.Bytes, map[string]string{"session": o.SandboxID, "exec": o.ExecID, "cause": o.Cause})
 		if c.errors == nil {
 			return

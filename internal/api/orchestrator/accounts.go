@@ -1,37 +1,20 @@
 package orchestrator
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
-	"mime"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/accounts/browser"
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
-
-// accountRoutes are the paths of users and keys, which are those of /v1 in this
-// dialect.
-func (s *surface) accountRoutes() {
-	s.addRoute("POST", api.Route{Pattern: "/api/auth/login", Scope: api.Open, Class: api.Short}, s.login)
-	s.addRoute("POST", api.Route{Pattern: "/api/auth/logout", Scope: api.SignedIn, Class: api.Short}, s.logout)
-	s.addRoute("POST", api.Route{Pattern: "/api/auth/register", Scope: api.Open, Class: api.Short}, s.register)
-	s.addRoute("GET", api.Route{Pattern: "/api/auth/me", Scope: api.Key, Class: api.Short}, s.me)
-	s.addRoute("GET", api.Route{Pattern: "/api/auth/csrf", Scope: api.Open, Class: api.Short}, s.csrf)
-	s.addRoute("GET", api.Route{Pattern: "/api/auth/settings", Scope: api.Open, Class: api.Short}, s.settings)
-
-	s.addRoute("POST", api.Route{Pattern: "/api/api-keys", Scope: api.Key, Class: api.Short}, s.createKey)
-	s.addRoute("GET", api.Route{Pattern: "/api/api-keys", Scope: api.Key, Class: api.Short}, s.listKeys)
-	s.addRoute("DELETE", api.Route{Pattern: "/api/api-keys/{key}", Scope: api.Key, Class: api.Short}, s.revokeKey)
-}
 
 // maxForm bounds the body of a form, and of JSON about accounts.
 const maxForm = 64 << 10
@@ -42,71 +25,69 @@ type userView struct {
 	Email    string `json:"email"`
 }
 
-func (s *surface) login(w http.ResponseWriter, r *http.Request) error {
-	f, err := s.readForm(w, r)
-	if err != nil {
-		return err
-	}
-	username, password := f.filled("username"), f.filled("password")
-	if err := f.errors.orNil(); err != nil {
-		return err
-	}
-	ctx := r.Context()
-	if known, ok := s.opts.SignIns.UserOf(username); ok {
+type userOutput struct{ Body userView }
+
+// loginOutput is who has signed in, and what a browser is to keep.
+type loginOutput struct {
+	Cookies []*http.Cookie `header:"Set-Cookie"`
+	Body    userView
+}
+
+func (s *surface) login(ctx context.Context, in *loginInput) (*loginOutput, error) {
+	if known, ok := s.opts.SignIns.UserOf(in.Body.Username); ok {
 		api.Made(ctx, "user", known.Name) // another name may be a password
 	}
-	begun, err := s.opts.SignIns.Password(ctx, username, password, api.From(ctx).Remote)
+	begun, err := s.opts.SignIns.Password(ctx, in.Body.Username, in.Body.Password, api.From(ctx).Remote)
 	if wait, ok := errors.AsType[*browser.Throttled](err); ok {
 		api.From(ctx).RetryAfter = wait.Wait
 	}
 	if errdefs.Is(err, errdefs.Unauthenticated) {
-		return &statusError{http.StatusUnauthorized, "Invalid credentials", err}
+		return nil, &statusError{http.StatusUnauthorized, "Invalid credentials", err}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	csrf := browser.CSRF(begun.Token)
 	api.HasSignedIn(ctx, begun.Principal, csrf)
-	setCookies(w, api.Cookies(ctx, begun.Token, csrf, begun.Life))
-	return s.me(w, r)
-}
-
-func setCookies(w http.ResponseWriter, list []*http.Cookie) {
-	for _, c := range list {
-		http.SetCookie(w, c)
-	}
-}
-
-func (s *surface) logout(w http.ResponseWriter, r *http.Request) error {
-	if err := s.opts.SignIns.SignOut(r.Context(), api.From(r.Context()).SignIn, false); err != nil {
-		return err
-	}
-	setCookies(w, api.Cookies(r.Context(), "", "", 0))
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
-func (s *surface) me(w http.ResponseWriter, r *http.Request) error {
-	me, err := s.opts.Accounts.Me(r.Context(), api.Caller(r.Context()))
+	me, err := s.me(ctx, &none{})
 	if err != nil {
-		return err
+		return nil, err
+	}
+	return &loginOutput{api.Cookies(ctx, begun.Token, csrf, begun.Life), me.Body}, nil
+}
+
+// cookiesOutput is what a browser is to keep.
+type cookiesOutput struct {
+	Cookies []*http.Cookie `header:"Set-Cookie"`
+}
+
+func (s *surface) logout(ctx context.Context, _ *none) (*cookiesOutput, error) {
+	if err := s.opts.SignIns.SignOut(ctx, api.From(ctx).SignIn, false); err != nil {
+		return nil, err
+	}
+	return &cookiesOutput{api.Cookies(ctx, "", "", 0)}, nil
+}
+
+func (s *surface) me(ctx context.Context, _ *none) (*userOutput, error) {
+	me, err := s.opts.Accounts.Me(ctx, api.Caller(ctx))
+	if err != nil {
+		return nil, err
 	}
 	view := userView{Username: me.Owner}
 	if me.User != nil {
 		view.Email = me.User.Email
 	}
-	api.WriteJSON(w, r, http.StatusOK, view)
-	return nil
+	return &userOutput{view}, nil
 }
 
 // csrf sets the cookie of the token again. Who has not signed in needs none: to sign in
 // takes the page's origin instead.
-func (s *surface) csrf(w http.ResponseWriter, r *http.Request) error {
-	if token := api.From(r.Context()).CSRF; token != "" {
-		setCookies(w, api.Cookies(r.Context(), "", token, s.opts.SignInLife)[1:])
+func (s *surface) csrf(ctx context.Context, _ *none) (*cookiesOutput, error) {
+	out := &cookiesOutput{}
+	if token := api.From(ctx).CSRF; token != "" {
+		out.Cookies = api.Cookies(ctx, "", token, s.opts.SignInLife)[1:]
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return out, nil
 }
 
 // settingsView is how users are made and sign in.
@@ -119,33 +100,29 @@ type settingsView struct {
 	SupportedProviders []string `json:"supported_providers" nullable:"false"`
 }
 
-func (s *surface) settings(w http.ResponseWriter, r *http.Request) error {
-	api.WriteJSON(w, r, http.StatusOK, settingsView{AllowAllUsers: s.opts.Registration, SelfHosted: true, SupportedProviders: []string{}})
-	return nil
+type settingsOutput struct{ Body settingsView }
+
+func (s *surface) settings(context.Context, *none) (*settingsOutput, error) {
+	return &settingsOutput{settingsView{AllowAllUsers: s.opts.Registration, SelfHosted: true, SupportedProviders: []string{}}}, nil
 }
 
 // register makes a user for who asks, if the configuration lets everybody.
-func (s *surface) register(w http.ResponseWriter, r *http.Request) error {
+func (s *surface) register(ctx context.Context, in *registerInput) (*userOutput, error) {
+	u, err := s.opts.Accounts.CreateUser(ctx, auth.System("registration"), accounts.UserRequest{
+		Name: in.Body.Username, Email: in.Body.Email, Password: in.Body.Password, SelfMade: true,
+	})
+	if err != nil {
+		return nil, asField(err, map[string]string{"name": "username", "email": "email", "password": "password"})
+	}
+	api.Made(ctx, "user", u.Name)
+	return &userOutput{userView{u.Name, u.Email}}, nil
+}
+
+// registrationOpen refuses whatever a request to register says where nobody may.
+func (s *surface) registrationOpen(context.Context, any) error {
 	if !s.opts.Registration {
 		return &statusError{status: http.StatusForbidden, text: "Registration is closed: ask an admin for a user, or set orchestrator.registration in the configuration"}
 	}
-	f, err := s.readForm(w, r)
-	if err != nil {
-		return err
-	}
-	req := accounts.UserRequest{Name: f.filled("username"), Email: f.text("email", false), Password: f.filled("password"), SelfMade: true}
-	if n := utf8.RuneCountInString(req.Password); n > 0 && n < accounts.MinPassword {
-		f.errors.add("password", "Ensure this field has at least %d characters.", accounts.MinPassword)
-	}
-	if err := f.errors.orNil(); err != nil {
-		return err
-	}
-	u, err := s.opts.Accounts.CreateUser(r.Context(), auth.System("registration"), req)
-	if err != nil {
-		return asField(err, map[string]string{"name": "username", "email": "email", "password": "password"})
-	}
-	api.Made(r.Context(), "user", u.Name)
-	api.WriteJSON(w, r, http.StatusCreated, userView{u.Name, u.Email})
 	return nil
 }
 
@@ -179,90 +156,47 @@ func viewKey(k accounts.KeyInfo) keyView {
 	return keyView{k.ID, k.Name, stamp(k.CreatedAt), stamp(k.LastUsed), active}
 }
 
-func (s *surface) createKey(w http.ResponseWriter, r *http.Request) error {
-	f, err := s.readForm(w, r)
-	if err != nil {
-		return err
-	}
-	name := f.filled("name")
-	if utf8.RuneCountInString(name) > accounts.MaxKeyName {
-		f.errors.add("name", "Ensure this field has no more than %d characters.", accounts.MaxKeyName)
-	}
-	if err := f.errors.orNil(); err != nil {
-		return err
-	}
-	made, err := s.opts.Accounts.CreateKey(r.Context(), api.Caller(r.Context()), accounts.KeyRequest{Name: name})
-	if err != nil {
-		return asField(err, map[string]string{"name": "name"})
-	}
-	api.Made(r.Context(), "key", made.ID)
-	w.Header().Set("Location", made.ID)
-	api.WriteJSON(w, r, http.StatusCreated, newKeyView{viewKey(made.KeyInfo), made.Text})
-	return nil
+type newKeyOutput struct {
+	Location string
+	Body     newKeyView
 }
+
+func (s *surface) createKey(ctx context.Context, in *keyInput) (*newKeyOutput, error) {
+	made, err := s.opts.Accounts.CreateKey(ctx, api.Caller(ctx), accounts.KeyRequest{Name: in.Body.Name})
+	if err != nil {
+		return nil, asField(err, map[string]string{"name": "name"})
+	}
+	api.Made(ctx, "key", made.ID)
+	return &newKeyOutput{made.ID, newKeyView{viewKey(made.KeyInfo), made.Text}}, nil
+}
+
+type keysOutput struct{ Body []keyView }
 
 // listKeys lists the caller's own keys, the newest first.
-func (s *surface) listKeys(w http.ResponseWriter, r *http.Request) error {
-	p := api.Caller(r.Context())
-	me, err := s.opts.Accounts.Me(r.Context(), p)
+func (s *surface) listKeys(ctx context.Context, _ *none) (*keysOutput, error) {
+	p := api.Caller(ctx)
+	me, err := s.opts.Accounts.Me(ctx, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	views := []keyView{}
+	out := &keysOutput{[]keyView{}}
 	if me.User == nil { // an owner of the configuration, who has keys there
-		api.WriteJSON(w, r, http.StatusOK, views)
-		return nil
+		return out, nil
 	}
-	all, err := s.opts.Accounts.Keys(r.Context(), p, me.User.Name)
+	all, err := s.opts.Accounts.Keys(ctx, p, me.User.Name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, k := range slices.Backward(all) {
-		views = append(views, viewKey(k))
+		out.Body = append(out.Body, viewKey(k))
 	}
-	api.WriteJSON(w, r, http.StatusOK, views)
-	return nil
+	return out, nil
 }
 
-func (s *surface) revokeKey(w http.ResponseWriter, r *http.Request) error {
-	err := s.opts.Accounts.RevokeKey(r.Context(), api.Caller(r.Context()), r.PathValue("key"))
+func (s *surface) revokeKey(ctx context.Context, in *ofKey) (*kit.Nothing, error) {
+	err := s.opts.Accounts.RevokeKey(ctx, api.Caller(ctx), in.Key)
 	if errdefs.Is(err, errdefs.NotFound) {
-		return &statusError{http.StatusNotFound, "API key not found", err}
+		return nil, &statusError{http.StatusNotFound, "API key not found", err}
 	}
-	if err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
-// readForm is readFields, which also takes what a form sends.
-func (s *surface) readForm(w http.ResponseWriter, r *http.Request) (*fields, error) {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/x-www-form-urlencoded" && kind != "multipart/form-data" {
-		return s.readFields(w, r)
-	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if kind == "multipart/form-data" {
-		err = r.ParseMultipartForm(maxForm)
-	} else {
-		err = r.ParseForm()
-	}
-	if err != nil {
-		return nil, &statusError{http.StatusBadRequest, "the form cannot be read: " + err.Error(), err}
-	}
-	return fieldsOf(r.PostForm)
-}
-
-// fieldsOf are those of a form.
-func fieldsOf(form url.Values) (*fields, error) {
-	f := &fields{given: map[string]json.RawMessage{}, errors: fieldErrors{}}
-	for name := range form {
-		text, err := json.Marshal(form.Get(name))
-		if err != nil {
-			return nil, err
-		}
-		f.given[name] = text
-	}
-	return f, nil
+	return &kit.Nothing{}, err
 }

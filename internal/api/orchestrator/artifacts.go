@@ -1,14 +1,15 @@
 package orchestrator
 
 import (
+	"cmp"
+	"context"
 	"errors"
-	"mime"
 	"net/http"
 	"path"
 	"strings"
-	"unicode"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
@@ -29,53 +30,39 @@ type artifactView struct {
 }
 
 // viewArtifact is an artifact of x, with a link that works from now on.
-func (s *surface) viewArtifact(r *http.Request, x orchestrator.Session, a artifacts.Artifact) artifactView {
+func (s *surface) viewArtifact(ctx context.Context, x orchestrator.Session, a artifacts.Artifact) artifactView {
 	return artifactView{
 		ID: a.ID, Filename: a.Filename, ContentType: a.ContentType, SizeBytes: a.Size, StoragePath: a.StoragePath,
-		DownloadURL: s.kept.Link(r.Context(), api.Caller(r.Context()), a, x.ArtifactBaseURL), CreatedAt: stamp(a.CreatedAt),
+		DownloadURL: s.kept.Link(ctx, api.Caller(ctx), a, x.ArtifactBaseURL), CreatedAt: stamp(a.CreatedAt),
 	}
 }
 
-const (
-	maxFilename    = 255
-	octets         = "application/octet-stream"
-	maxContentType = 255
-)
+type artifactOutput struct{ Body artifactView }
 
 // export keeps a copy of a file outside the sandbox.
-func (s *surface) export(w http.ResponseWriter, r *http.Request) error {
-	x, err := s.find(r)
-	if err != nil {
-		return err
+func (s *surface) export(ctx context.Context, in *exportInput) (*artifactOutput, error) {
+	x, given := in.session, in.Body.Path
+	a := artifacts.Artifact{
+		Owner: x.Owner, SessionID: x.ID, StoragePath: given, Filename: string(in.Body.Filename), ContentType: cmp.Or(string(in.Body.ContentType), octets),
 	}
-	f, err := s.readFields(w, r)
-	if err != nil {
-		return err
-	}
-	a := artifacts.Artifact{Owner: x.Owner, SessionID: x.ID, StoragePath: f.filled("path"), Filename: f.filename("filename"), ContentType: f.contentType("content_type")}
-	if err := f.errors.orNil(); err != nil {
-		return err
-	}
-	given := a.StoragePath
 	if !path.IsAbs(a.StoragePath) {
 		a.StoragePath = path.Join(orchestrator.Workspace, a.StoragePath)
 	}
 	if a.Filename == "" {
 		a.Filename = strings.ToValidUTF8(path.Base(a.StoragePath), "_")
 	}
-	err = s.sessions.Use(r.Context(), api.Caller(r.Context()), x.ID, func(p auth.Principal, id session.ID) error {
-		info, content, err := s.manager.Files.Read(r.Context(), p, string(id), protocol.Read{Path: given})
+	err := s.sessions.Use(ctx, api.Caller(ctx), x.ID, func(p auth.Principal, id session.ID) error {
+		info, content, err := s.manager.Files.Read(ctx, p, string(id), protocol.Read{Path: given})
 		if err != nil {
 			return readFailed(given, err)
 		}
-		a, err = s.kept.Export(r.Context(), a, orchestrator.NewID(), info.Size, content)
+		a, err = s.kept.Export(ctx, a, orchestrator.NewID(), info.Size, content)
 		return errors.Join(err, content.Close())
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	api.WriteJSON(w, r, http.StatusCreated, s.viewArtifact(r, x, a))
-	return nil
+	return &artifactOutput{s.viewArtifact(ctx, x, a)}, nil
 }
 
 // readFailed is the error of a file that cannot be read. What is no fault of the
@@ -88,53 +75,25 @@ func readFailed(name string, err error) error {
 	return &statusError{http.StatusBadRequest, "Failed to read file " + name + ": " + e.Message, err}
 }
 
-// filename is the name of a file, or "".
-func (f *fields) filename(name string) string {
-	text := f.text(name, false)
-	switch {
-	case len(text) > maxFilename:
-		f.errors.add(name, "Ensure this field has no more than %d characters.", maxFilename)
-	case strings.ContainsFunc(text, unicode.IsControl):
-		f.errors.add(name, "Control characters are not allowed.")
-	}
-	return text
-}
-
-// contentType is a media type; without one that of any bytes.
-func (f *fields) contentType(name string) string {
-	text := f.text(name, false)
-	if text == "" {
-		return octets
-	}
-	kind, params, err := mime.ParseMediaType(text)
-	if text = mime.FormatMediaType(kind, params); err != nil || text == "" || !strings.Contains(kind, "/") || len(text) > maxContentType {
-		f.errors.add(name, "Must be a media type, as text/plain.")
-	}
-	return text
-}
-
 // artifactList is the artifacts of one session.
 type artifactList struct {
 	SessionID string         `json:"session_id"`
 	Artifacts []artifactView `json:"artifacts"`
 }
 
+type artifactsOutput struct{ Body artifactList }
+
 // artifacts answers with those of a session, newest first.
-func (s *surface) artifacts(w http.ResponseWriter, r *http.Request) error {
-	x, err := s.find(r)
+func (s *surface) artifacts(ctx context.Context, in *ofSession) (*artifactsOutput, error) {
+	all, err := s.kept.List(ctx, in.session.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	all, err := s.kept.List(r.Context(), x.ID)
-	if err != nil {
-		return err
-	}
-	list := artifactList{x.ID, make([]artifactView, 0, len(all))}
+	list := artifactList{in.session.ID, make([]artifactView, 0, len(all))}
 	for _, a := range all {
-		list.Artifacts = append(list.Artifacts, s.viewArtifact(r, x, a))
+		list.Artifacts = append(list.Artifacts, s.viewArtifact(ctx, in.session, a))
 	}
-	api.WriteJSON(w, r, http.StatusOK, list)
-	return nil
+	return &artifactsOutput{list}, nil
 }
 
 // linkTicket lets a signed link open the artifact that it is for.
@@ -149,15 +108,14 @@ func (s *surface) linkTicket(r *http.Request) (p auth.Principal, shown bool, err
 
 // download answers with the content of an artifact, to its owner and to who has a
 // link.
-func (s *surface) download(w http.ResponseWriter, r *http.Request) error {
-	a, err := s.kept.Get(r.Context(), api.Caller(r.Context()), r.PathValue("artifact"))
+func (s *surface) download(ctx context.Context, in *ofArtifact) (*kit.Stream, error) {
+	a, err := s.kept.Get(ctx, api.Caller(ctx), in.Artifact)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	content, err := s.kept.Open(r.Context(), a)
+	content, err := s.kept.Open(ctx, a)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	send(w, r, a.Filename, a.ContentType, a.Size, content)
-	return nil
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) { send(w, r, a.Filename, a.ContentType, a.Size, content) }), nil
 }

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/kit"
 )
 
 // documentPath is where the document is served, to everybody.
@@ -34,17 +32,6 @@ var errorMeanings = map[int]struct{ means, example string }{
 	501: {"This daemon cannot do it.", "mode k8s is not there yet"},
 	503: {"Not now. See Retry-After.", "the daemon is starting and takes up its sessions; try again in a second"},
 	507: {"A disk or a quota is full.", "the sandbox's disk is full"},
-}
-
-// describe puts a route into the document, if it says what the route does.
-func (s *surface) describe(method string, route api.Route) {
-	op, ok := operations[method+" "+strings.TrimPrefix(route.Pattern, prefix)]
-	if !ok {
-		return
-	}
-	op.parameters(s.kit, kit.Row{
-		Pattern: method + " " + route.Pattern + "/", Scope: route.Scope, Class: route.Class, MaxBody: s.opts.BodyBytes, Doc: op.doc,
-	})
 }
 
 // document is the OpenAPI document of all routes.
@@ -109,11 +96,14 @@ func errorSchema(status int) *huma.Schema {
 	return &huma.Schema{AnyOf: []*huma.Schema{of, {Type: huma.TypeObject, AdditionalProperties: texts}, texts}}
 }
 
-func (s *surface) serveDocument(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	if _, err := w.Write(s.openapi()); err != nil {
-		api.Failed(r.Context(), err)
-	}
+// serving answers with the document.
+func serving(document func() []byte) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if _, err := w.Write(document()); err != nil {
+			api.Failed(r.Context(), err)
+		}
+	})
 }
 
 // Schema is that of a time, which may be null.

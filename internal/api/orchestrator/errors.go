@@ -44,7 +44,17 @@ type statusError struct {
 func (e *statusError) Error() string { return e.text }
 func (e *statusError) Unwrap() error { return e.cause }
 
+// listError is an error that is a list of texts.
+type listError []string
+
+func (e listError) Error() string { return strings.Join(e, "; ") }
+
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
+	if list, ok := errors.AsType[listError](err); ok {
+		api.Failed(r.Context(), err)
+		api.WriteJSON(w, r, http.StatusBadRequest, list)
+		return
+	}
 	if fields, ok := errors.AsType[fieldErrors](err); ok {
 		api.Failed(r.Context(), err)
 		api.WriteJSON(w, r, http.StatusBadRequest, fields)

@@ -1,11 +1,11 @@
 package orchestrator
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
@@ -28,68 +28,37 @@ type ran struct {
 // timedOut is the exit code of a command whose time was up, as of timeout(1).
 const timedOut = 124
 
-func (s *surface) exec(w http.ResponseWriter, r *http.Request) error {
-	x, err := s.find(r)
-	if err != nil {
-		return err
-	}
-	f, err := s.readFields(w, r)
-	if err != nil {
-		return err
-	}
-	req := ops.ProcessRequest{Args: shell(f.text("cwd", false), f.command("command")), Timeout: f.seconds("timeout_sec", 1), Leaving: ops.Kill}
-	stdout, stderr := f.flag("capture_stdout"), f.flag("capture_stderr")
-	_, maxima, _ := s.manager.Sessions.Limits(api.Caller(r.Context()))
+type ranOutput struct{ Body ran }
+
+func (s *surface) exec(ctx context.Context, in *execInput) (*ranOutput, error) {
+	req := ops.ProcessRequest{Args: shell(in.Body.Cwd, string(in.Body.Command)), Timeout: time.Duration(in.Body.Timeout) * time.Second, Leaving: ops.Kill}
+	_, maxima, _ := s.manager.Sessions.Limits(api.Caller(ctx))
 	if most := maxima.ExecTimeout; req.Timeout > most {
-		f.errors.add("timeout_sec", "Ensure this value is less than or equal to %d.", int64(most/time.Second))
+		return nil, fieldErrors{"timeout_sec": {fmt.Sprintf("Ensure this value is less than or equal to %d.", int64(most/time.Second))}}
 	} else if req.Timeout == 0 {
 		req.Timeout = most
 	}
-	if err := f.errors.orNil(); err != nil {
-		return err
-	}
 	output := newOutputs(s.opts.OutputBytes)
 	var record protocol.Record
-	err = s.sessions.Change(r.Context(), api.Caller(r.Context()), x.ID, func(p auth.Principal, id session.ID) (err error) {
-		record, err = s.manager.Execs.RunProcess(r.Context(), p, string(id), req, output)
+	err := s.sessions.Change(ctx, api.Caller(ctx), in.session.ID, func(p auth.Principal, id session.ID) (err error) {
+		record, err = s.manager.Execs.RunProcess(ctx, p, string(id), req, output)
 		return err
 	})
 	if err != nil {
-		return useError(err)
+		return nil, useError(err)
 	}
 	seconds := math.Round(float64(record.DurationUS)/1000) / 1000
 	answer := ran{ExitCode: record.ExitCode, DurationSec: &seconds}
 	if record.Cause == protocol.CauseTimeout {
 		answer.ExitCode = timedOut
 	}
-	if answer.Stdout, err = output.text(protocol.StreamStdout, stdout); err != nil {
-		return err
+	if answer.Stdout, err = output.text(protocol.StreamStdout, in.Body.CaptureStdout); err != nil {
+		return nil, err
 	}
-	if answer.Stderr, err = output.text(protocol.StreamStderr, stderr); err != nil {
-		return err
+	if answer.Stderr, err = output.text(protocol.StreamStderr, in.Body.CaptureStderr); err != nil {
+		return nil, err
 	}
-	api.WriteJSON(w, r, http.StatusOK, answer)
-	return nil
-}
-
-// command is a field that is a command line, or a list of words, which become one.
-func (f *fields) command(name string) string {
-	raw, there := f.take(name, true)
-	if !there {
-		return ""
-	}
-	var line string
-	var words []string
-	if json.Unmarshal(raw, &line) == nil {
-		return line
-	}
-	if json.Unmarshal(raw, &words) != nil || len(words) == 0 {
-		f.errors.add(name, "Must be a string or list of strings")
-	}
-	for i, word := range words {
-		words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
-	return strings.Join(words, " ")
+	return &ranOutput{answer}, nil
 }
 
 // shell is the program that runs a command line in a directory. The line is an

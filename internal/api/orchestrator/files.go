@@ -2,6 +2,8 @@ package orchestrator
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -10,8 +12,10 @@ import (
 	"os"
 	"path"
 	"strconv"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
@@ -20,77 +24,91 @@ import (
 )
 
 // write writes a file that is in a JSON body, as it is.
-func (s *surface) write(w http.ResponseWriter, r *http.Request) error {
-	x, err := s.find(r)
-	if err != nil {
-		return err
-	}
-	f, err := s.readFields(w, r)
-	if err != nil {
-		return err
-	}
-	name, content := f.filled("path"), []byte(f.text("content", true))
-	encoding := f.choice("encoding", "utf-8", "base64")
-	if err := f.errors.orNil(); err != nil {
-		return err
-	}
-	if encoding == "base64" {
-		if content, err = base64.StdEncoding.DecodeString(string(content)); err != nil {
-			api.Failed(r.Context(), err)
-			api.WriteJSON(w, r, http.StatusBadRequest, []string{"Invalid base64 content"})
-			return nil
+func (s *surface) write(ctx context.Context, in *uploadInput) (*ranOutput, error) {
+	content := []byte(in.Body.Content)
+	if in.Body.Encoding == "base64" {
+		var err error
+		if content, err = base64.StdEncoding.DecodeString(in.Body.Content); err != nil {
+			return nil, listError{"Invalid base64 content"}
 		}
 	}
-	return s.put(w, r, x, name, int64(len(content)), bytes.NewReader(content))
+	return s.put(ctx, in.session, in.Body.Path, int64(len(content)), bytes.NewReader(content))
 }
 
-// put writes a file into a session and answers.
-func (s *surface) put(w http.ResponseWriter, r *http.Request, x orchestrator.Session, name string, size int64, content io.Reader) error {
-	err := s.sessions.Change(r.Context(), api.Caller(r.Context()), x.ID, func(p auth.Principal, id session.ID) error {
-		_, err := s.manager.Files.Write(r.Context(), p, string(id), protocol.Write{Path: name}, size, content)
+// put writes a file into a session. What a shell in the sandbox would have said is said as
+// by one.
+func (s *surface) put(ctx context.Context, x orchestrator.Session, name string, size int64, content io.Reader) (*ranOutput, error) {
+	err := s.sessions.Change(ctx, api.Caller(ctx), x.ID, func(p auth.Principal, id session.ID) error {
+		_, err := s.manager.Files.Write(ctx, p, string(id), protocol.Write{Path: name}, size, content)
 		return err
 	})
-	return s.wrote(w, r, err)
-}
-
-// wrote answers an upload. What a shell in the sandbox would have said is said as by
-// one.
-func (s *surface) wrote(w http.ResponseWriter, r *http.Request, err error) error {
 	if e, ok := errors.AsType[*errdefs.Error](err); ok && e.Reason != "" && e.Reason != errdefs.NoSuchSession {
-		api.Failed(r.Context(), err)
-		api.WriteJSON(w, r, http.StatusOK, ran{ExitCode: 1, Stderr: e.Message + "\n"})
-		return nil
+		api.Failed(ctx, err)
+		return &ranOutput{ran{ExitCode: 1, Stderr: e.Message + "\n"}}, nil
 	}
 	if err != nil {
-		return useError(err)
+		return nil, useError(err)
 	}
-	api.WriteJSON(w, r, http.StatusOK, ran{})
-	return nil
+	return &ranOutput{}, nil
 }
 
 // upload writes a file that is the body, or a part of a form in it.
-func (s *surface) upload(w http.ResponseWriter, r *http.Request) error {
-	x, err := s.find(r)
-	if err != nil {
-		return err
-	}
-	name := r.URL.Query().Get("path")
-	if name == "" {
-		return &statusError{status: http.StatusBadRequest, text: "path is required"}
-	}
-	return takeBody(w, http.MaxBytesReader(w, r.Body, s.opts.UploadBytes), func(body io.Reader) error {
+func (s *surface) upload(_ context.Context, in *ofUpload) (*kit.Stream, error) {
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
+		out, err := s.take(w, r, in)
+		if err != nil {
+			writeError(w, r, err)
+			return
+		}
+		api.WriteJSON(w, r, http.StatusOK, out.Body)
+	}), nil
+}
+
+func (s *surface) take(w http.ResponseWriter, r *http.Request, in *ofUpload) (out *ranOutput, err error) {
+	err = takeBody(w, http.MaxBytesReader(w, r.Body, s.opts.UploadBytes), func(body io.Reader) error {
 		kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		form := err == nil && kind == "multipart/form-data"
 		if !form && len(r.Header["Content-Length"]) == 1 {
-			return s.put(w, r, x, name, r.ContentLength, body)
+			out, err = s.put(r.Context(), in.session, in.Path, r.ContentLength, body)
+			return err
 		}
 		if form {
 			if body, err = filePart(body, params["boundary"]); err != nil {
 				return err
 			}
 		}
-		return s.spool(body, func(size int64, content io.Reader) error { return s.put(w, r, x, name, size, content) })
+		return s.spool(body, func(size int64, content io.Reader) (err error) {
+			out, err = s.put(r.Context(), in.session, in.Path, size, content)
+			return err
+		})
 	})
+	return out, err
+}
+
+// takeBody hands a body to take, which each piece may let wait for a time.
+func takeBody(w http.ResponseWriter, body io.ReadCloser, take func(io.Reader) error) error {
+	patient := &patientBody{body, http.NewResponseController(w)}
+	if err := take(patient); err != nil {
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return errdefs.Wrap(err, errdefs.InvalidArgument, "the body ended before its Content-Length")
+		}
+		return err
+	}
+	// The deadline of the body would otherwise end the request.
+	return patient.control.SetReadDeadline(time.Time{})
+}
+
+// patientBody is a body with a new deadline for every read.
+type patientBody struct {
+	body    io.Reader
+	control *http.ResponseController
+}
+
+func (p *patientBody) Read(b []byte) (int, error) {
+	if err := p.control.SetReadDeadline(time.Now().Add(api.BodyTimeout)); err != nil {
+		return 0, err
+	}
+	return p.body.Read(b)
 }
 
 // spool keeps a body in a file without a name until its size is known.
@@ -114,29 +132,20 @@ func (s *surface) spool(body io.Reader, take func(size int64, content io.Reader)
 }
 
 // content answers with a file.
-func (s *surface) content(w http.ResponseWriter, r *http.Request) error {
-	x, err := s.find(r)
-	if err != nil {
-		return err
-	}
-	query := r.URL.Query()
-	name := query.Get("path")
-	if name == "" {
-		return &statusError{status: http.StatusBadRequest, text: "path is required"}
-	}
-	shown := query.Get("filename")
-	if shown == "" {
-		shown = path.Base(name)
-	}
-	err = s.sessions.Use(r.Context(), api.Caller(r.Context()), x.ID, func(p auth.Principal, id session.ID) error {
-		info, content, err := s.manager.Files.Read(r.Context(), p, string(id), protocol.Read{Path: name})
+func (s *surface) content(_ context.Context, in *ofDownload) (*kit.Stream, error) {
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
+		err := s.sessions.Use(r.Context(), api.Caller(r.Context()), in.session.ID, func(p auth.Principal, id session.ID) error {
+			info, content, err := s.manager.Files.Read(r.Context(), p, string(id), protocol.Read{Path: in.Path})
+			if err != nil {
+				return err
+			}
+			send(w, r, cmp.Or(in.Filename, path.Base(in.Path)), octets, info.Size, content)
+			return nil
+		})
 		if err != nil {
-			return err
+			writeError(w, r, useError(err))
 		}
-		send(w, r, shown, "application/octet-stream", info.Size, content)
-		return nil
-	})
-	return useError(err)
+	}), nil
 }
 
 // send answers with a file that browsers store and do not show.

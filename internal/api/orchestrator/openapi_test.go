@@ -43,8 +43,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// TestEveryRouteIsDocumented: a route without an entry in operations is not in the
-// document, and an entry without a route says what is not there.
+// TestEveryRouteIsDocumented: each route is in the document, and there is nothing else.
 func TestEveryRouteIsDocumented(t *testing.T) {
 	document := readDocument(t)
 	routes := map[string]bool{}
@@ -55,16 +54,13 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 		}
 		routes[method+" "+strings.TrimSuffix(path, "/")] = true
 		if document.Find(method, path) == nil {
-			t.Errorf("%s is not in the document; describe it in operations", route.Pattern)
+			t.Errorf("%s is not in the document", route.Pattern)
 		}
 	}
 	for _, op := range document.Operations {
 		if !routes[op.Method+" "+strings.TrimSuffix(op.Path, "/")] {
 			t.Errorf("%s %s is no route", op.Method, op.Path)
 		}
-	}
-	if len(document.Operations) != len(surface.Operations) {
-		t.Errorf("%d operations in the document, %d described", len(document.Operations), len(surface.Operations))
 	}
 }
 

@@ -6,7 +6,7 @@ package orchestrator
 
 import (
 	"cmp"
-	"net/http"
+	"context"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
@@ -44,9 +44,7 @@ type surface struct {
 	manager  *session.Manager
 	kept     *artifacts.Service
 	opts     Options
-	routes   []api.Route
-	kit      *kit.Surface  // of the document only
-	openapi  func() []byte // the document as it is served
+	kit      *kit.Surface
 }
 
 const prefix = "/api/sandbox/"
@@ -57,97 +55,41 @@ func New(o Options) api.Surface {
 	o.BodyBytes = cmp.Or(o.BodyBytes, 32<<20)
 	o.UploadBytes = cmp.Or(o.UploadBytes, 1<<30)
 	s := &surface{sessions: o.Service, manager: o.Manager, kept: o.Artifacts, opts: o}
-	s.kit = kit.New(kit.Options{Name: "orchestrator", KeyErrors: keyErrors})
-	s.table()
-	s.openapi = kit.DocumentText(s.document())
-	s.routes = append(s.routes, api.Route{Pattern: "GET " + documentPath, Scope: api.Public, Handler: http.HandlerFunc(s.serveDocument)})
-	return api.Surface{Name: "orchestrator", Routes: s.routes, Prefix: "/api/", Dialect: dialect, Cookie: &api.OrchestratorCookie}
-}
-
-// handler answers a request, or says why it does not.
-type handler func(w http.ResponseWriter, r *http.Request) error
-
-// table is the whole API.
-func (s *surface) table() {
-	s.add("GET", "sessions", api.Short, s.list)
-	s.add("POST", "sessions", api.Long, s.create)
-	s.add("GET", "sessions/{id}", api.Short, s.get)
-	s.add("DELETE", "sessions/{id}", api.Long, s.stop)
-	s.add("POST", "sessions/{id}/stop", api.Long, s.stop)
-	s.add("POST", "sessions/{id}/heartbeat", api.Short, s.heartbeat)
-
-	s.add("POST", "sessions/{id}/exec", api.Long, s.exec)
-	s.add("POST", "sessions/{id}/shell", api.Long, s.exec)
-
-	s.add("POST", "sessions/{id}/upload", api.Transfer, s.write)
-	s.add("POST", "sessions/{id}/files/upload", api.Transfer, s.upload)
-	s.add("GET", "sessions/{id}/files/content", api.Transfer, s.content)
-	s.add("POST", "sessions/{id}/files/export", api.Transfer, s.export)
-	s.add("GET", "sessions/{id}/artifacts", api.Short, s.artifacts)
-
-	s.addRoute("GET", api.Route{Pattern: prefix + "artifacts/{artifact}/download", Scope: api.Key, Class: api.Transfer, Ticket: s.linkTicket}, s.download)
-
-	s.add("POST", "sessions/{id}/snapshot", api.Long, s.snapshot)
-	s.add("POST", "sessions/{id}/snapshots", api.Long, s.snapshot)
-	s.add("GET", "sessions/{id}/snapshots", api.Short, s.snapshots)
-	s.add("GET", "sessions/{id}/snapshots/{snapshot}", api.Short, s.getSnapshot)
-
-	s.add("POST", "sessions/{id}/input/mouse", api.Short, s.absent("Mouse input not yet implemented in the sandbox daemon"))
-	s.add("POST", "sessions/{id}/input/keyboard", api.Short, s.absent("Keyboard input not yet implemented in the sandbox daemon"))
-	s.add("GET", "sessions/{id}/screenshot", api.Short, s.absent("Screenshots require a desktop in the sandbox"))
-	s.add("GET", "sessions/{id}/stream/view", api.Short, s.absent("Live view streaming requires sandbox daemon integration"))
-	if s.opts.Accounts != nil {
-		s.accountRoutes()
-	}
-}
-
-// add adds a path below prefix that takes a key.
-func (s *surface) add(method, path string, class api.Class, handle handler) {
-	s.addRoute(method, api.Route{Pattern: prefix + path, Scope: api.Key, Class: class}, handle)
-}
-
-// addRoute adds a route whose pattern is a path, with and without a slash at its end.
-func (s *surface) addRoute(method string, route api.Route, handle handler) {
-	s.describe(method, route)
-	path := route.Pattern
-	route.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := handle(w, r); err != nil {
-			writeError(w, r, err)
-		}
+	s.kit = kit.New(kit.Options{
+		Name: "orchestrator", Prefix: "/api/", Dialect: dialect, Cookie: &api.OrchestratorCookie, Codec: requests, EitherSlash: true, KeyErrors: keyErrors,
 	})
-	for _, pattern := range []string{method + " " + path, method + " " + path + "/{$}"} {
-		route.Pattern = pattern
-		s.routes = append(s.routes, route)
-	}
+	s.addRoutes()
+	document := kit.DocumentText(s.document())
+	all := s.kit.Surface()
+	all.Routes = append(all.Routes, api.Route{Pattern: "GET " + documentPath, Scope: api.Public, Handler: serving(document)})
+	return all
 }
 
 // absent answers, for a session that there is, that this daemon cannot do a thing.
-func (s *surface) absent(what string) handler {
-	return func(_ http.ResponseWriter, r *http.Request) error {
-		if _, err := s.find(r); err != nil {
-			return err
-		}
-		return errdefs.New(errdefs.Unimplemented, "%s", what)
+func absent(what string) func(context.Context, *ofSession) (*kit.Nothing, error) {
+	return func(context.Context, *ofSession) (*kit.Nothing, error) {
+		return nil, errdefs.New(errdefs.Unimplemented, "%s", what)
 	}
 }
 
-// find returns the session that the path names.
-func (s *surface) find(r *http.Request) (orchestrator.Session, error) {
-	ref, err := refOf(r)
+// findSession finds the session that the path of an input names.
+func (s *surface) findSession(ctx context.Context, input any) error {
+	at := input.(interface{ path() *SessionPath }).path()
+	ref, err := at.ref()
 	if err != nil {
-		return orchestrator.Session{}, err
+		return err
 	}
-	return s.sessions.Get(r.Context(), api.Caller(r.Context()), ref)
+	at.session, err = s.sessions.Get(ctx, api.Caller(ctx), ref)
+	return err
 }
 
-// refOf is what the path names a session by: a UUID, or the id that it has in /v1.
-func refOf(r *http.Request) (string, error) {
-	text := r.PathValue("id")
-	if id, ok := orchestrator.ParseUUID(text); ok {
+// ref is what the path names a session by: a UUID, or the id that it has in /v1.
+func (p *SessionPath) ref() (string, error) {
+	if id, ok := orchestrator.ParseUUID(p.ID); ok {
 		return id, nil
 	}
-	if len(text) == 26 {
-		return text, nil
+	if len(p.ID) == 26 {
+		return p.ID, nil
 	}
 	return "", errNotFound()
 }

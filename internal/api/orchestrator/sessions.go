@@ -1,14 +1,15 @@
 package orchestrator
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
@@ -99,117 +100,96 @@ func (s *surface) viewOf(x orchestrator.Session, shots []snapshots.Snapshot, kep
 	return v
 }
 
-// answer sends a session as it is.
-func (s *surface) answer(w http.ResponseWriter, r *http.Request, status int, x orchestrator.Session) error {
-	_, shots, err := s.sessions.Snapshots(r.Context(), api.Caller(r.Context()), x.ID)
+// view is a session as it is.
+func (s *surface) view(ctx context.Context, x orchestrator.Session) (v sessionView, err error) {
+	_, shots, err := s.sessions.Snapshots(ctx, api.Caller(ctx), x.ID)
 	if err != nil {
-		return err
+		return v, err
 	}
-	kept, err := s.kept.Count(r.Context(), x.ID)
+	kept, err := s.kept.Count(ctx, x.ID)
 	if err != nil {
-		return err
+		return v, err
 	}
-	api.WriteJSON(w, r, status, s.viewOf(x, shots, kept))
-	return nil
+	return s.viewOf(x, shots, kept), nil
 }
 
-func (s *surface) list(w http.ResponseWriter, r *http.Request) error {
-	p := api.Caller(r.Context())
-	all, err := s.sessions.List(r.Context(), p)
+type sessionsOutput struct{ Body []sessionView }
+
+func (s *surface) list(ctx context.Context, _ *none) (*sessionsOutput, error) {
+	p := api.Caller(ctx)
+	all, err := s.sessions.List(ctx, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	shots, err := s.sessions.SnapshotsByName(r.Context(), p)
+	shots, err := s.sessions.SnapshotsByName(ctx, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	owner := p.Owner
 	if p.Has(auth.ScopeEveryOwner) {
 		owner = ""
 	}
-	kept, err := s.kept.Counts(r.Context(), owner)
+	kept, err := s.kept.Counts(ctx, owner)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	views := make([]sessionView, 0, len(all))
 	for _, x := range all {
 		views = append(views, s.viewOf(x, shots[x.ID], kept[x.ID]))
 	}
-	api.WriteJSON(w, r, http.StatusOK, views)
-	return nil
+	return &sessionsOutput{views}, nil
 }
 
-// The least that a client may ask for, in seconds.
-const (
-	leastIdle     = 60
-	leastLifetime = 300
-)
-
-func (s *surface) create(w http.ResponseWriter, r *http.Request) error {
-	req, err := s.createRequest(w, r)
-	if err != nil {
-		return err
-	}
-	x, made, err := s.sessions.Create(r.Context(), api.Caller(r.Context()), req)
-	if err != nil {
-		return provisionError(err, req.Mode, req.RestoreSnapshot != "")
-	}
-	if !made {
-		return s.answer(w, r, http.StatusOK, x)
-	}
-	api.Made(r.Context(), "session", string(x.Core))
-	w.Header().Set("Location", x.ID)
-	return s.answer(w, r, http.StatusCreated, x)
+// createOutput is a session, and where it is if it was made.
+type createOutput struct {
+	Status   int
+	Location string
+	Body     sessionView
 }
 
-func (s *surface) createRequest(w http.ResponseWriter, r *http.Request) (req orchestrator.CreateRequest, err error) {
-	f, err := s.readFields(w, r)
+func (s *surface) create(ctx context.Context, in *createInput) (*createOutput, error) {
+	req := in.Body.request()
+	if idle, lifetime := s.sessions.Times(req); idle > lifetime {
+		return nil, fieldErrors{"non_field_errors": {"idle_timeout_sec cannot exceed max_lifetime_sec"}}
+	}
+	x, made, err := s.sessions.Create(ctx, api.Caller(ctx), req)
 	if err != nil {
-		return req, err
+		return nil, provisionError(err, req.Mode, req.RestoreSnapshot != "")
 	}
-	req = orchestrator.CreateRequest{
-		ID: f.uuid("id"), Mode: f.choice("mode", "docker", "native", "k8s"), Image: f.text("image", false),
-		CPU: f.text("cpu", false), Memory: f.text("memory", false), EphemeralStorage: f.text("ephemeral_storage", false),
-		IdleTimeout: f.seconds("idle_timeout_sec", leastIdle), MaxLifetime: f.seconds("max_lifetime_sec", leastLifetime),
-		Metadata: f.object("metadata"), ArtifactBaseURL: f.webAddress("artifact_base_url"),
+	out := &createOutput{Status: http.StatusOK}
+	if made {
+		api.Made(ctx, "session", string(x.Core))
+		out.Status, out.Location = http.StatusCreated, x.ID
 	}
-	if id := f.uuid("restore_snapshot_id"); id != "" {
-		req.RestoreSnapshot, _ = orchestrator.SnapshotID(id)
-	}
-	if err := f.errors.orNil(); err != nil {
-		return req, err
-	}
-	idle, lifetime := s.sessions.Times(req)
-	if idle > lifetime {
-		return req, fieldErrors{"non_field_errors": {"idle_timeout_sec cannot exceed max_lifetime_sec"}}
-	}
-	return req, nil
+	out.Body, err = s.view(ctx, x)
+	return out, err
 }
 
-func (s *surface) get(w http.ResponseWriter, r *http.Request) error {
-	x, err := s.find(r)
-	if err != nil {
-		return err
+func (f *createFields) request() orchestrator.CreateRequest {
+	req := orchestrator.CreateRequest{
+		ID: f.ID, Mode: f.Mode, Image: f.Image, CPU: f.CPU, Memory: f.Memory, EphemeralStorage: f.EphemeralStorage,
+		IdleTimeout: time.Duration(f.IdleTimeout) * time.Second, MaxLifetime: time.Duration(f.MaxLifetime) * time.Second,
+		Metadata: f.Metadata, ArtifactBaseURL: string(f.ArtifactBaseURL),
 	}
-	return s.answer(w, r, http.StatusOK, x)
+	if f.RestoreSnapshot != "" {
+		req.RestoreSnapshot, _ = orchestrator.SnapshotID(f.RestoreSnapshot)
+	}
+	return req
 }
 
-func (s *surface) stop(w http.ResponseWriter, r *http.Request) error {
-	ref, err := refOf(r)
+type sessionOutput struct{ Body sessionView }
+
+func (s *surface) get(ctx context.Context, in *ofSession) (*sessionOutput, error) {
+	view, err := s.view(ctx, in.session)
+	return &sessionOutput{view}, err
+}
+
+func (s *surface) stop(ctx context.Context, in *ofEnd) (*kit.Nothing, error) {
+	ref, err := in.ref()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	force := false
-	if text := r.URL.Query().Get("force"); text != "" {
-		if force, err = strconv.ParseBool(text); err != nil {
-			return fieldErrors{"force": {"Must be a valid boolean."}}
-		}
-	}
-	if err := s.sessions.Stop(r.Context(), api.Caller(r.Context()), ref, force); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return &kit.Nothing{}, s.sessions.Stop(ctx, api.Caller(ctx), ref, in.Force)
 }
 
 // beat is the answer to a heartbeat.
@@ -218,17 +198,18 @@ type beat struct {
 	LastHeartbeatAt stamp  `json:"last_heartbeat_at"`
 }
 
-func (s *surface) heartbeat(w http.ResponseWriter, r *http.Request) error {
-	ref, err := refOf(r)
+type beatOutput struct{ Body beat }
+
+func (s *surface) heartbeat(ctx context.Context, in *ofSession) (*beatOutput, error) {
+	ref, err := in.ref()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	x, err := s.sessions.Heartbeat(r.Context(), api.Caller(r.Context()), ref)
+	x, err := s.sessions.Heartbeat(ctx, api.Caller(ctx), ref)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	api.WriteJSON(w, r, http.StatusOK, beat{string(x.Status), stamp(x.LastHeartbeat)})
-	return nil
+	return &beatOutput{beat{string(x.Status), stamp(x.LastHeartbeat)}}, nil
 }
 
 // snapshotView is a snapshot with all its fields.
@@ -263,28 +244,18 @@ func (s *surface) viewSnapshot(x string, one snapshots.Snapshot) snapshotView {
 	return v
 }
 
-func (s *surface) snapshot(w http.ResponseWriter, r *http.Request) error {
-	x, err := s.find(r)
-	if err != nil {
-		return err
-	}
-	f, err := s.readFields(w, r)
-	if err != nil {
-		return err
-	}
-	req := orchestrator.SnapshotRequest{Label: f.text("label", false), Include: f.texts("include_paths"), Exclude: f.texts("exclude_paths")}
-	if err := f.errors.orNil(); err != nil {
-		return err
-	}
+type snapshotOutput struct{ Body snapshotView }
+
+func (s *surface) snapshot(ctx context.Context, in *snapshotInput) (*snapshotOutput, error) {
+	req := orchestrator.SnapshotRequest{Label: in.Body.Label, Include: in.Body.Include, Exclude: in.Body.Exclude}
 	if len(req.Include) == 1 && strings.TrimSuffix(req.Include[0], "/") == orchestrator.Workspace {
 		req.Include = nil
 	}
-	made, err := s.sessions.Snapshot(r.Context(), api.Caller(r.Context()), x.ID, req)
+	made, err := s.sessions.Snapshot(ctx, api.Caller(ctx), in.session.ID, req)
 	if err != nil {
-		return snapshotError(err)
+		return nil, snapshotError(err)
 	}
-	api.WriteJSON(w, r, http.StatusCreated, s.viewSnapshot(x.ID, made))
-	return nil
+	return &snapshotOutput{s.viewSnapshot(in.session.ID, made)}, nil
 }
 
 // snapshotList is the snapshots of one session.
@@ -293,21 +264,22 @@ type snapshotList struct {
 	Snapshots []snapshotView `json:"snapshots" nullable:"false"`
 }
 
-func (s *surface) snapshots(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.listSnapshots(r)
+type snapshotsOutput struct{ Body snapshotList }
+
+func (s *surface) snapshots(ctx context.Context, in *ofSession) (*snapshotsOutput, error) {
+	list, err := s.listSnapshots(ctx, &in.SessionPath)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	api.WriteJSON(w, r, http.StatusOK, list)
-	return nil
+	return &snapshotsOutput{list}, nil
 }
 
-func (s *surface) listSnapshots(r *http.Request) (list snapshotList, err error) {
-	ref, err := refOf(r)
+func (s *surface) listSnapshots(ctx context.Context, of *SessionPath) (list snapshotList, err error) {
+	ref, err := of.ref()
 	if err != nil {
 		return list, err
 	}
-	x, all, err := s.sessions.Snapshots(r.Context(), api.Caller(r.Context()), ref)
+	x, all, err := s.sessions.Snapshots(ctx, api.Caller(ctx), ref)
 	list = snapshotList{x.ID, make([]snapshotView, 0, len(all))}
 	for _, one := range all {
 		list.Snapshots = append(list.Snapshots, s.viewSnapshot(x.ID, one))
@@ -315,17 +287,16 @@ func (s *surface) listSnapshots(r *http.Request) (list snapshotList, err error) 
 	return list, err
 }
 
-func (s *surface) getSnapshot(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.listSnapshots(r)
+func (s *surface) getSnapshot(ctx context.Context, in *ofSnapshot) (*snapshotOutput, error) {
+	list, err := s.listSnapshots(ctx, &in.SessionPath)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	id, ok := orchestrator.ParseUUID(r.PathValue("snapshot"))
+	id, ok := orchestrator.ParseUUID(in.Snapshot)
 	for _, one := range list.Snapshots {
 		if ok && one.ID == id {
-			api.WriteJSON(w, r, http.StatusOK, one)
-			return nil
+			return &snapshotOutput{one}, nil
 		}
 	}
-	return &statusError{status: http.StatusNotFound, text: "Snapshot not found"}
+	return nil, &statusError{status: http.StatusNotFound, text: "Snapshot not found"}
 }

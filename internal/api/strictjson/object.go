@@ -113,7 +113,7 @@ func (o *objectCheck) finish() {
 	for i, field := range o.as.Fields {
 		if field.Required && o.known&(1<<i) == 0 && !o.hasOtherCase(field.Name) {
 			o.path = append(o.path, step{key: []byte(field.Name)})
-			o.problems = append(o.problems, Problem{o.place(), "is required"})
+			o.problems = append(o.problems, Problem{o.place(), Required})
 			o.path = o.path[:len(o.path)-1]
 			o.set(i, o.before)
 		}

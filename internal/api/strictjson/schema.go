@@ -70,6 +70,12 @@ type Problem struct {
 	What  string // "must be a string", behind the field's name
 }
 
+// What may be wrong, where other dialects have words of their own for it.
+const (
+	Required  = "is required"
+	NoBoolean = "must be true or false"
+)
+
 const wholeBody = "the request body"
 
 // String is the problem as a sentence.

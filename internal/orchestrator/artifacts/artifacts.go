@@ -15,7 +15,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/orchestrator/keylock"
+	"github.com/sandkasten/sandkasten/internal/keylock"
 )
 
 // Artifact is a file that was kept. Its truth is its row in the store; the content is

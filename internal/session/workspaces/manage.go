@@ -12,6 +12,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
+	"github.com/sandkasten/sandkasten/internal/keylock"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/check"
 )
@@ -54,17 +55,25 @@ type Keeper struct {
 	// a new session, and who has one of those waits for no session's lock. The
 	// one of a removal is the other way round: it waits for sessions' locks, and
 	// nobody waits for it who has one.
-	locks keyLock
+	locks *keylock.Locks
 }
 
 // New returns what there is of workspaces: nothing without a store or a driver
 // that has volumes, which may be nil.
 func New(o WorkspaceOptions, volumes runtime.WorkspaceKeeper, sessions Sessions, removeTimeout time.Duration, log *slog.Logger) *Keeper {
-	k := &Keeper{opts: o.withDefaults(), sessions: sessions, removeTimeout: removeTimeout, log: log}
+	k := &Keeper{opts: o.withDefaults(), sessions: sessions, removeTimeout: removeTimeout, log: log, locks: keylock.New()}
 	if o.Store != nil {
 		k.volumes = volumes
 	}
 	return k
+}
+
+// lock waits for a lock. Whoever gets it calls unlock.
+func (k *Keeper) lock(ctx context.Context, key string) (unlock func(), err error) {
+	if unlock, err = k.locks.Acquire(ctx, key); err != nil {
+		return nil, errdefs.Wrap(err, errdefs.Unavailable, "it is busy; try again")
+	}
+	return unlock, nil
 }
 
 // Service is what clients may do with the workspaces of k.
@@ -98,7 +107,7 @@ func (w *Workspaces) Create(ctx context.Context, p auth.Principal, req Workspace
 		return WorkspaceUse{}, err
 	}
 	req.ID = cmp.Or(req.ID, k.sessions.NewID())
-	unlock, err := k.locks.lock(ctx, workspaceKey(p.Owner, req.ID))
+	unlock, err := k.lock(ctx, workspaceKey(p.Owner, req.ID))
 	if err != nil {
 		return WorkspaceUse{}, err
 	}
@@ -168,7 +177,7 @@ func (k *Keeper) LockFiles(ctx context.Context, owner, id string) (unlock func()
 	case w.State != WorkspaceReady:
 		return nil, errNoWorkspace()
 	}
-	return k.locks.lock(ctx, "files/"+workspaceKey(owner, id))
+	return k.lock(ctx, "files/"+workspaceKey(owner, id))
 }
 
 // Attachable returns the workspace that u is to have, for the driver. One that
@@ -177,7 +186,7 @@ func (k *Keeper) Attachable(ctx context.Context, u User) (volume runtime.Workspa
 	if u.WorkspaceID == "" {
 		return "", false, nil
 	}
-	unlock, err := k.locks.lock(ctx, workspaceKey(u.Owner, u.WorkspaceID))
+	unlock, err := k.lock(ctx, workspaceKey(u.Owner, u.WorkspaceID))
 	if err != nil {
 		return "", false, err
 	}
@@ -290,7 +299,7 @@ func (k *Keeper) Left(ctx context.Context, u User) {
 	if u.WorkspaceID == "" || k.volumes == nil {
 		return
 	}
-	unlock, err := k.locks.lock(ctx, workspaceKey(u.Owner, u.WorkspaceID))
+	unlock, err := k.lock(ctx, workspaceKey(u.Owner, u.WorkspaceID))
 	if err == nil {
 		defer unlock()
 		var w WorkspaceUse

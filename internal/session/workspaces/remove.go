@@ -56,7 +56,7 @@ func (k *Keeper) deleteWorkspace(ctx context.Context, owner, id string, check fu
 }
 
 func (k *Keeper) markDeleting(ctx context.Context, owner, id string, check func() error) (Workspace, error) {
-	unlock, err := k.locks.lock(ctx, workspaceKey(owner, id))
+	unlock, err := k.lock(ctx, workspaceKey(owner, id))
 	if err != nil {
 		return Workspace{}, err
 	}
@@ -78,7 +78,7 @@ func (k *Keeper) markDeleting(ctx context.Context, owner, id string, check func(
 func (k *Keeper) removeWorkspace(ctx context.Context, w Workspace) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.removeTimeout)
 	defer cancel()
-	unlock, err := k.locks.lock(ctx, "remove/"+string(w.Volume))
+	unlock, err := k.lock(ctx, "remove/"+string(w.Volume))
 	if err != nil {
 		return err
 	}

@@ -35,12 +35,12 @@ type (
 	}
 	// SignInOutput is that of who has signed in.
 	SignInOutput struct {
-		Cookies []*http.Cookie
+		Cookies []*http.Cookie `header:"Set-Cookie"`
 		Body    SignedIn
 	}
 	// SignOutOutput is that of who has signed out.
 	SignOutOutput struct {
-		Cookies []*http.Cookie
+		Cookies []*http.Cookie `header:"Set-Cookie"`
 		Body    contract.OK
 	}
 )
