@@ -2,6 +2,7 @@ package kit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -75,15 +76,14 @@ func (b *binder) bind(w http.ResponseWriter, r *http.Request, input any) (releas
 	}
 	counted, err := b.bodies.begin(r.Context(), api.Caller(r.Context()).Owner, size, b.row.Class)
 	if err != nil {
-		return nil, err
+		// Many clients look for an answer only when they have sent everything.
+		return nil, errors.Join(err, discardBody(w, r, b.row.MaxBody))
 	}
-	if err = b.bindAll(w, r, input); err == nil {
-		err = counted.hold()
-	}
-	if err != nil {
+	if err := b.bindAll(w, r, input); err != nil {
 		counted.end()
 		return nil, err
 	}
+	counted.decoded()
 	return counted.end, nil
 }
 
@@ -111,7 +111,7 @@ func (b *binder) bindAll(w http.ResponseWriter, r *http.Request, input any) erro
 		}
 		return errProblems(problems)
 	}
-	found, err := b.body.schema.Decode(data, fields.FieldByIndex(b.body.index).Addr().Interface())
+	found, err := b.decode(r.Context(), data, fields.FieldByIndex(b.body.index).Addr().Interface())
 	if err != nil && len(problems) == 0 {
 		return err
 	}
@@ -119,6 +119,17 @@ func (b *binder) bindAll(w http.ResponseWriter, r *http.Request, input any) erro
 		problems = append(problems, strictjson.Problem{Field: e.Field, What: strings.TrimPrefix(e.Message, e.Field+" ")})
 	}
 	return errProblems(append(problems, found...))
+}
+
+// decode fills v with a body, a large one when it is its owner's turn.
+func (b *binder) decode(ctx context.Context, data []byte, v any) ([]strictjson.Problem, error) {
+	if len(data) >= smallBody {
+		if err := api.BeginTurn(ctx); err != nil {
+			return nil, err
+		}
+		defer api.EndTurn(ctx)
+	}
+	return b.body.schema.Decode(data, v)
 }
 
 // checkParams sets what is not in the body. A parameter that nobody knows is an
@@ -164,12 +175,25 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if err != nil {
 		return nil, errdefs.Wrap(err, errdefs.InvalidArgument, "the request body could not be read to its end")
 	}
-	// The deadline of the body would otherwise end the request, minutes of
-	// running command included.
-	if err := errors.Join(r.Body.Close(), control.SetReadDeadline(time.Time{})); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return nil, err
+	return buf.Bytes(), endBody(r, control)
+}
+
+// endBody takes back the deadline of a body that has been read: it would otherwise end the
+// request, minutes of running command included.
+func endBody(r *http.Request, control *http.ResponseController) error {
+	err := errors.Join(r.Body.Close(), control.SetReadDeadline(time.Time{}))
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
 	}
-	return buf.Bytes(), nil
+	return err
+}
+
+// discardBody reads a body that nobody needs, within its limit and its time.
+func discardBody(w http.ResponseWriter, r *http.Request, limit int64) error {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(api.BodyTimeout)) // fails where there are none
+	_, _ = io.CopyN(io.Discard, r.Body, limit)                   // what does not come is not missed
+	return endBody(r, control)
 }
 
 const mediaType = "application/json"

@@ -29,7 +29,7 @@ func (s *surface) accountRoutes() {
 	s.addRoute("GET", api.Route{Pattern: "/api/auth/settings", Scope: api.Open, Class: api.Short}, s.settings)
 
 	s.addRoute("POST", api.Route{Pattern: "/api/api-keys", Scope: api.Key, Class: api.Short}, s.createKey)
-	s.addRoute("GET", api.Route{Pattern: "/api/api-keys", Scope: api.Key, Class: api.Short}, s.listKeys)
+	s.addRoute("GET", api.Route{Pattern: "/api/api-keys", Scope: api.Key, Class: api.Short, Turn: true}, s.listKeys)
 	s.addRoute("DELETE", api.Route{Pattern: "/api/api-keys/{key}", Scope: api.Key, Class: api.Short}, s.revokeKey)
 }
 

@@ -69,7 +69,7 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 
 // table is the whole API.
 func (s *surface) table() {
-	s.add("GET", "sessions", api.Short, s.list)
+	s.addList("sessions", s.list)
 	s.add("POST", "sessions", api.Long, s.create)
 	s.add("GET", "sessions/{id}", api.Short, s.get)
 	s.add("DELETE", "sessions/{id}", api.Long, s.stop)
@@ -83,13 +83,13 @@ func (s *surface) table() {
 	s.add("POST", "sessions/{id}/files/upload", api.Transfer, s.upload)
 	s.add("GET", "sessions/{id}/files/content", api.Transfer, s.content)
 	s.add("POST", "sessions/{id}/files/export", api.Transfer, s.export)
-	s.add("GET", "sessions/{id}/artifacts", api.Short, s.artifacts)
+	s.addList("sessions/{id}/artifacts", s.artifacts)
 
 	s.addRoute("GET", api.Route{Pattern: prefix + "artifacts/{artifact}/download", Scope: api.Key, Class: api.Transfer, Ticket: s.linkTicket}, s.download)
 
 	s.add("POST", "sessions/{id}/snapshot", api.Long, s.snapshot)
 	s.add("POST", "sessions/{id}/snapshots", api.Long, s.snapshot)
-	s.add("GET", "sessions/{id}/snapshots", api.Short, s.snapshots)
+	s.addList("sessions/{id}/snapshots", s.snapshots)
 	s.add("GET", "sessions/{id}/snapshots/{snapshot}", api.Short, s.getSnapshot)
 
 	s.add("POST", "sessions/{id}/input/mouse", api.Short, s.absent("Mouse input not yet implemented in the sandbox daemon"))
@@ -104,6 +104,11 @@ func (s *surface) table() {
 // add adds a path below prefix that takes a key.
 func (s *surface) add(method, path string, class api.Class, handle handler) {
 	s.addRoute(method, api.Route{Pattern: prefix + path, Scope: api.Key, Class: class}, handle)
+}
+
+// addList adds a path below prefix that takes a key and lists.
+func (s *surface) addList(path string, handle handler) {
+	s.addRoute("GET", api.Route{Pattern: prefix + path, Scope: api.Key, Class: api.Short, Turn: true}, handle)
 }
 
 // addRoute adds a route whose pattern is a path, with and without a slash at its end.
