@@ -12,6 +12,10 @@ import (
 // by all others, and those that come later are told at once.
 const turnsPerCPU = 128
 
+// leastTurns is for hosts with one processor: a fork makes up to 100 at once, and one owner
+// has half.
+const leastTurns = 256
+
 // Turns bounds the creates that are under way: in all, and of one owner to half of that.
 type Turns struct {
 	most int
@@ -22,7 +26,9 @@ type Turns struct {
 }
 
 // NewTurns returns what bounds the creates of this host.
-func NewTurns() *Turns { return newTurns(turnsPerCPU * runtime.NumCPU()) }
+func NewTurns() *Turns { return newTurns(turnsOf(runtime.NumCPU())) }
+
+func turnsOf(processors int) int { return max(leastTurns, turnsPerCPU*processors) }
 
 func newTurns(most int) *Turns { return &Turns{most: most, owners: map[string]int{}} }
 

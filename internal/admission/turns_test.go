@@ -33,3 +33,19 @@ func TestTurns(t *testing.T) {
 		t.Errorf("%+v", turns)
 	}
 }
+
+// One fork of as many as a request may ask for is let through on the smallest host.
+func TestTurnsLetAForkThrough(t *testing.T) {
+	const maxForks = 100 // session.MaxForks
+	for processors, want := range map[int]int{1: 256, 2: 256, 4: 512, 64: 8192} {
+		if got := turnsOf(processors); got != want {
+			t.Errorf("%d processors: %d turns, want %d", processors, got, want)
+		}
+	}
+	turns := newTurns(turnsOf(1))
+	for i := range maxForks {
+		if _, err := turns.Begin("alice"); err != nil {
+			t.Fatalf("fork %d: %v", i, err)
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sandkasten/sandkasten/internal/admission/fairqueue"
 	"github.com/sandkasten/sandkasten/internal/audit"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
@@ -51,6 +52,10 @@ type Route struct {
 	Handler http.Handler
 	Class   Class // Short if nothing is said
 	Acts    bool  // it changes something or goes into a sandbox whatever the method: not for keys that only read
+
+	// Turn is for what lists: it waits for no program, and works the longer the more there
+	// is. Owners take turns at it; see BeginTurn.
+	Turn bool
 
 	// Ticket, which may be nil, finds a credential that opens this route alone
 	// and is taken instead of a key. It returns the principal that may use what the
@@ -136,6 +141,8 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 		tracer:  o.Tracer,
 		tokens:  o.Tokens,
 		under:   newUnderway(o.Concurrent, o.Quotas, o.Registry),
+		work:    newWork(),
+		refused: newRefusals(),
 		audit:   o.Audit,
 		mux:     http.NewServeMux(),
 		inside:  o.Inside,
@@ -189,6 +196,8 @@ type handler struct {
 	tracer  *tracing.Tracer
 	tokens  Tokens
 	under   *underway
+	work    *fairqueue.Queue
+	refused *refusals
 	audit   *audit.Log
 	mux     *http.ServeMux
 	inside  *Inside
@@ -203,7 +212,7 @@ type handler struct {
 // with its guard.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req := &Request{
-		ID: requestID(r), Host: r.Host, TLS: r.TLS != nil || h.https, Remote: h.proxies.remote(r), start: time.Now(), audit: h.audit,
+		ID: requestID(r), Host: r.Host, TLS: r.TLS != nil || h.https, Remote: h.proxies.remote(r), start: time.Now(), audit: h.audit, work: h.work, refusals: h.refused,
 		method: clean(r.Method), keyless: len(r.Header["Authorization"])+len(r.Header["X-Api-Key"]) == 0,
 	}
 	h.partOf(r, req)

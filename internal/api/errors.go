@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -218,6 +219,10 @@ func ErrorForm(ctx context.Context, err error) (body any, status int) {
 // WriteError answers a request with err, in the dialect of its surface.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	body, status := ErrorForm(r.Context(), err)
+	if req := From(r.Context()); status == http.StatusTooManyRequests && req.Principal != (auth.Principal{}) {
+		EndTurn(r.Context())
+		req.refusals.pace(r.Context(), req.Principal.Owner)
+	}
 	errorHeader(w.Header(), status)
 	if wait := pauseAfter(r, err); wait > 0 && status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
@@ -233,13 +238,15 @@ func pauseAfter(r *http.Request, err error) time.Duration {
 	return From(r.Context()).RetryAfter
 }
 
-// WriteJSON answers a request with status and v. That the client is gone is
-// no error of ours.
+// WriteJSON answers a request with status and v, and ends its turn before the client takes
+// that. That the client is gone is no error of ours.
 func WriteJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	var buf bytes.Buffer
 	encoder := json.NewEncoder(&buf)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
+	err := encoder.Encode(v)
+	EndTurn(r.Context())
+	if err != nil {
 		Failed(r.Context(), err)
 		http.Error(w, `{"error":"internal error","code":"internal"}`, http.StatusInternalServerError)
 		return

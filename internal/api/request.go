@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/admission/fairqueue"
 	"github.com/sandkasten/sandkasten/internal/audit"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/tracing"
@@ -33,6 +34,11 @@ type Request struct {
 	Foreign bool
 
 	charge func(requests int) error // see Charge; nil without a rate
+
+	work   *fairqueue.Queue // see BeginTurn; nil outside of a request
+	inTurn bool
+
+	refusals *refusals // nil outside of a request
 
 	ends time.Time // of the access token that it shows; zero with another credential
 

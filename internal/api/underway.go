@@ -147,5 +147,12 @@ func (u *underway) serve(w http.ResponseWriter, r *http.Request, route Route) {
 		return
 	}
 	defer end()
+	if route.Turn {
+		if err := BeginTurn(r.Context()); err != nil {
+			WriteError(w, r, err)
+			return
+		}
+	}
+	defer EndTurn(r.Context())
 	route.Handler.ServeHTTP(w, r)
 }

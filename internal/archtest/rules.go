@@ -71,7 +71,7 @@ var Rules = map[string]Rule{
 	"internal/doctor":       {Ours: []string{"internal/dirlock"}},
 	"internal/dirlock":      {},
 	"internal/installation": {Ours: []string{"internal/auth", "internal/smallfile"}},
-	"internal/audit":        {Libraries: []string{"github.com/prometheus/client_golang"}},
+	"internal/audit":        {Ours: []string{"internal/admission/fairqueue"}, Libraries: []string{"github.com/prometheus/client_golang"}},
 	"internal/runnerbin":    {},
 	"internal/service":      {},
 	"internal/heap":         {},
@@ -87,7 +87,7 @@ var Rules = map[string]Rule{
 
 	// Surfaces.
 	"internal/api": {
-		Ours:      []string{"internal/auth", "internal/audit", "internal/errdefs", "internal/headers", "internal/tracing", "internal/protection"},
+		Ours:      []string{"internal/admission/fairqueue", "internal/auth", "internal/audit", "internal/errdefs", "internal/headers", "internal/tracing", "internal/protection"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time", unix},
 	},
 	"internal/headers":        {},
@@ -259,6 +259,7 @@ var Rules = map[string]Rule{
 	"internal/reaper": {
 		Ours: []string{"internal/auth", "internal/errdefs", "internal/runtime", "internal/session"}, Libraries: []string{"golang.org/x/sync"},
 	},
+	"internal/admission/fairqueue": {},
 	"internal/admission": {
 		Ours: []string{"internal/errdefs", "internal/smallfile"}, Libraries: []string{"github.com/prometheus/client_golang"},
 	},
@@ -297,7 +298,7 @@ var Rules = map[string]Rule{
 	"internal/runtime": {Ours: []string{"internal/errdefs"}},
 	"internal/runtime/linux": {
 		Ours: []string{
-			"internal/durable", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/backlog", "internal/runtime/linux/cgroup",
+			"internal/admission/fairqueue", "internal/durable", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/backlog", "internal/runtime/linux/cgroup",
 			"internal/runtime/linux/disk", "internal/runtime/linux/fairshare", "internal/runtime/linux/ids", "internal/runtime/linux/inspect", "internal/runtime/linux/procview",
 			"internal/sandbox/guest", "internal/sandbox/netns", "internal/sandbox/seccomp", "internal/sandbox/stage", "internal/sandbox/sys", "internal/smallfile", "internal/spawn",
 			"protocol", "internal/protection",

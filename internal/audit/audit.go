@@ -24,6 +24,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sandkasten/sandkasten/internal/admission/fairqueue"
 )
 
 const (
@@ -76,7 +78,7 @@ type Options struct {
 // Log is the open log of one daemon.
 type Log struct {
 	opts Options
-	turn chan struct{} // holds one token, which guards what follows
+	turn *fairqueue.Queue // has one place, which guards what follows; owners with many lines keep no other from writing
 
 	file  *os.File
 	size  int64
@@ -84,8 +86,6 @@ type Log struct {
 	last  string
 	dirty bool
 	bad   error // why the last write failed
-
-	queries chan struct{} // a token for each query that reads
 
 	refused   Sampler
 	strangers int64 // bytes of this file that are refusals; of the turn
@@ -103,13 +103,12 @@ func Open(o Options) (*Log, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{opts: o, turn: make(chan struct{}, 1), queries: make(chan struct{}, queriesAtOnce), lost: prometheus.NewCounter(prometheus.CounterOpts{
+	l := &Log{opts: o, turn: fairqueue.New(1, 1), lost: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "sandkasten_audit_lost_total", Help: "Entries that could not be written to the audit log.",
 	})}
 	l.sampled = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "sandkasten_audit_refused_total", Help: "Requests that were refused for want of a key, with a line in the audit log or without.",
 	})
-	l.turn <- struct{}{}
 	end, err := lastOf(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("read the audit log: %w", err)
@@ -146,11 +145,11 @@ func (l *Log) Append(ctx context.Context, e Entry) {
 	if l == nil {
 		return
 	}
-	if !l.takeTurn() {
+	if !l.turn.EnterWithin(patience, e.Owner) {
 		l.lost.Inc()
 		return
 	}
-	defer func() { l.turn <- struct{}{} }()
+	defer l.turn.Leave(e.Owner)
 	l.append(ctx, e)
 }
 
@@ -164,11 +163,11 @@ func (l *Log) Refuse(ctx context.Context, e Entry) {
 	if !l.refused.Take(e.Remote) {
 		return
 	}
-	if !l.takeTurn() {
+	if !l.turn.EnterWithin(patience, e.Owner) {
 		l.refused.Leave(1)
 		return
 	}
-	defer func() { l.turn <- struct{}{} }()
+	defer l.turn.Leave(e.Owner)
 	if l.strangers >= l.opts.MaxBytes/refusedShare {
 		l.refused.Leave(1)
 		return
@@ -178,10 +177,10 @@ func (l *Log) Refuse(ctx context.Context, e Entry) {
 
 // tellRefused writes how many refusals have no entry.
 func (l *Log) tellRefused(ctx context.Context) {
-	if !l.takeTurn() {
+	if !l.turn.EnterWithin(patience, nobody) {
 		return
 	}
-	defer func() { l.turn <- struct{}{} }()
+	defer l.turn.Leave(nobody)
 	if l.strangers >= 2*l.opts.MaxBytes/refusedShare {
 		return // the next file has room for it
 	}
@@ -196,15 +195,8 @@ func (l *Log) appendRefused(ctx context.Context, e Entry) {
 	l.strangers += max(0, l.size-before)
 }
 
-// takeTurn waits for the right to write, no longer than a second.
-func (l *Log) takeTurn() bool {
-	select {
-	case <-l.turn:
-		return true
-	case <-time.After(patience):
-		return false
-	}
-}
+// nobody has the turns of what is written for no owner.
+const nobody = ""
 
 // append is Append for a caller whose turn it is.
 func (l *Log) append(ctx context.Context, e Entry) {
@@ -317,10 +309,12 @@ func (l *Log) Run(ctx context.Context) error {
 }
 
 func (l *Log) sync(ctx context.Context) {
-	<-l.turn
+	if !l.turn.EnterWithin(patience, nobody) {
+		return // until the next time
+	}
 	file, dirty := l.file, l.dirty
 	l.dirty = false
-	l.turn <- struct{}{}
+	l.turn.Leave(nobody)
 	if !dirty {
 		return
 	}
@@ -332,8 +326,10 @@ func (l *Log) sync(ctx context.Context) {
 
 // Close syncs and closes the log.
 func (l *Log) Close() error {
-	<-l.turn
-	defer func() { l.turn <- struct{}{} }()
+	if err := l.turn.Enter(context.Background(), nobody); err != nil { //nolint:forbidigo // whoever writes comes to an end
+		return err
+	}
+	defer l.turn.Leave(nobody)
 	return errors.Join(l.file.Sync(), l.file.Close())
 }
 

@@ -13,7 +13,6 @@ type Bound struct {
 	Total    string   // of all together
 	Keys     []string // of the configuration; nil is a constant
 	Tests    []string // package.Name of those that reach the bound
-	Open     string   // what an owner can take from others all the same, until that is mended
 }
 
 // Bounds are all of them, in the order of docs/limits.md, which is written from it.
@@ -39,13 +38,12 @@ var Bounds = []Bound{
 		Keys: []string{"max_sessions_per_key", "max_sessions"}, Tests: []string{"internal/session.TestMaxSessionsOfOneOwner", "internal/session.TestMaxSessions"},
 	},
 	{
-		What: "creates under way", PerOwner: "64 for each processor", Total: "128 for each processor", Tests: []string{"internal/admission.TestTurns"},
-		Open: "twenty creates at once take the processors: another owner's create takes 0.2 s on two of them, and 4 ms alone",
+		What: "creates under way, forks and starts", PerOwner: "half of the total; as many at work as there are processors", Total: "128 for each processor, 256 at least; one more at work than there are processors",
+		Tests: []string{"internal/admission.TestTurns", "internal/admission.TestTurnsLetAForkThrough", "internal/runtime/linux.TestBootsTakeTurns"},
 	},
 	{
-		What: "rows of sessions that have ended", PerOwner: "10,000, and what it ends in ten minutes", Total: "the sum of owners",
-		Tests: []string{"internal/store.TestPruneKeepsSoManyOfAnOwner", "internal/store.TestListPagesEnded"},
-		Open:  "an owner that lists them over and over takes the daemon's processor time: see the last row",
+		What: "rows of sessions that have ended", PerOwner: "10,000, and what it ends in ten minutes; listed in its turn", Total: "the sum of owners",
+		Tests: []string{"internal/store.TestPruneKeepsSoManyOfAnOwner", "internal/store.TestListPagesEnded", "internal/api.TestOwnersTakeTurns"},
 	},
 	{
 		What: "snapshots", PerOwner: "a number, and bytes", Total: "the host's disk, less a reserve",
@@ -64,15 +62,14 @@ var Bounds = []Bound{
 		Tests: []string{"internal/api.TestConcurrentRequests", "test/limits.TestRequestsUnderWay"},
 	},
 	{
-		What: "requests in a time, and their lines in the log and the audit log", PerOwner: "a rate", Total: "files of a size, the oldest of which go",
-		Keys: []string{"rate_limit.requests_per_second", "audit.max_file_mb", "audit.max_files"}, Tests: []string{"internal/api.TestRate", "internal/audit.TestQueryReadsWhatItNeeds"},
+		What: "requests in a time, and their lines in the log and the audit log", PerOwner: "a rate; 50 refusals in a second, and 100 at once; lines are written in turns", Total: "files of a size, the oldest of which go",
+		Keys: []string{"rate_limit.requests_per_second", "audit.max_file_mb", "audit.max_files"}, Tests: []string{"internal/api.TestRate", "internal/api.TestRefusalsArePaced", "internal/audit.TestOwnersWriteInTurns"},
 	},
 	{
 		What: "memory while bodies are read", PerOwner: "32 MiB", Total: "64 MiB", Tests: []string{"internal/api/kit.TestBodiesAreBounded"},
 	},
 	{
 		What: "memory of commands under way", PerOwner: "64 MiB", Total: "the sum of owners", Tests: []string{"internal/api/kit.TestHeldBodiesAreBounded", "test/attack.TestA06_HeldCommands"},
-		Open: "bodies of a megabyte, sent over and over, take the daemon's processor time: see the last row",
 	},
 	{
 		What: "memory while headers are read", PerOwner: "4 MiB of an address", Total: "32 MiB", Tests: []string{"internal/headers.TestUnfinishedHeadersShareRoom", "test/attack.TestA26_ManyHeaders"},
@@ -96,9 +93,8 @@ var Bounds = []Bound{
 		Keys: []string{"exec.output_limit_bytes"}, Tests: []string{"test/limits.TestLimits"},
 	},
 	{
-		What: "the daemon's processor time for searches and lists", PerOwner: "its requests under way", Total: "requests under way",
-		Keys: []string{"requests.max_concurrent_per_key"}, Tests: []string{"internal/store.TestListPagesEnded", "internal/audit.TestQueryReadsWhatItNeeds"},
-		Open: "a request in progress has no share of the daemon's processor time: twelve clients that list and search over and over slow another's commands thirtyfold",
+		What: "the daemon's processor time for large bodies, searches and lists", PerOwner: "all processors but one; its next turn comes behind one of each other owner", Total: "as many turns at once as there are processors",
+		Tests: []string{"internal/api.TestOwnersTakeTurns", "internal/api/v1.TestListsTakeTurns", "internal/api/kit.TestLargeBodiesTakeTurns", "internal/admission/fairqueue.TestOwnersTakeTurns"},
 	},
 }
 
@@ -118,12 +114,6 @@ func table() string {
 			keys = code(b.Keys)
 		}
 		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", b.What, b.PerOwner, b.Total, keys, code(b.Tests))
-	}
-	fmt.Fprint(&out, "\nThis does not hold yet:\n\n")
-	for _, b := range Bounds {
-		if b.Open != "" {
-			fmt.Fprintf(&out, "- %s: %s.\n", b.What, b.Open)
-		}
 	}
 	return out.String() + "\n"
 }

@@ -99,16 +99,14 @@ func (b *binder) bind(w http.ResponseWriter, r *http.Request, input any) (releas
 	}
 	counted, err := b.bodies.begin(r.Context(), api.Caller(r.Context()).Owner, size, b.row.Class)
 	if err != nil {
-		return nil, err
+		// Many clients look for an answer only when they have sent everything.
+		return nil, errors.Join(err, discardBody(w, r, b.row.MaxBody))
 	}
-	size, err = b.bindBody(w, r, input, problems)
-	if err == nil {
-		err = counted.hold(size)
-	}
-	if err != nil {
+	if err := b.bindBody(w, r, input, problems); err != nil {
 		counted.end()
 		return nil, err
 	}
+	counted.decoded()
 	return counted.end, nil
 }
 
@@ -131,20 +129,26 @@ func (b *binder) wrong(problems []strictjson.Problem) error {
 	return errProblems(problems)
 }
 
-// bindBody decodes the body, and returns its length.
-func (b *binder) bindBody(w http.ResponseWriter, r *http.Request, input any, problems []strictjson.Problem) (size int64, err error) {
+// bindBody decodes the body, a large one when it is its owner's turn.
+func (b *binder) bindBody(w http.ResponseWriter, r *http.Request, input any, problems []strictjson.Problem) error {
 	data, err := readBody(w, r, b.row.MaxBody)
 	if err != nil {
-		return 0, err
+		return err
+	}
+	if len(data) >= smallBody {
+		if err := api.BeginTurn(r.Context()); err != nil {
+			return err
+		}
+		defer api.EndTurn(r.Context())
 	}
 	into := reflect.ValueOf(input).Elem().FieldByIndex(b.body.index).Addr().Interface()
-	if b.body.own != nil {
-		if err := b.wrong(problems); err != nil {
-			return 0, err
-		}
-		return int64(len(data)), b.body.own.Decode(data, r.Header, into)
+	if b.body.own == nil {
+		return b.body.strict(data, into, problems)
 	}
-	return int64(len(data)), b.body.strict(data, into, problems)
+	if err := b.wrong(problems); err != nil {
+		return err
+	}
+	return b.body.own.Decode(data, r.Header, into)
 }
 
 // strict decodes what is exactly of the schema.
@@ -210,12 +214,25 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if err != nil {
 		return nil, errdefs.Wrap(err, errdefs.InvalidArgument, "the request body could not be read to its end")
 	}
-	// The deadline of the body would otherwise end the request, minutes of
-	// running command included.
-	if err := errors.Join(r.Body.Close(), control.SetReadDeadline(time.Time{})); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return nil, err
+	return buf.Bytes(), endBody(r, control)
+}
+
+// endBody takes back the deadline of a body that has been read: it would otherwise end the
+// request, minutes of running command included.
+func endBody(r *http.Request, control *http.ResponseController) error {
+	err := errors.Join(r.Body.Close(), control.SetReadDeadline(time.Time{}))
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
 	}
-	return buf.Bytes(), nil
+	return err
+}
+
+// discardBody reads a body that nobody needs, within its limit and its time.
+func discardBody(w http.ResponseWriter, r *http.Request, limit int64) error {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(api.BodyTimeout)) // fails where there are none
+	_, _ = io.CopyN(io.Discard, r.Body, limit)                   // what does not come is not missed
+	return endBody(r, control)
 }
 
 const mediaType = "application/json"

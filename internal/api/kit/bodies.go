@@ -102,37 +102,42 @@ func newCounts(instead string) counts {
 	return counts{newBodies(bodiesTotal, bodiesPerOwner, bodyPatience, instead), newBodies(0, heldPerOwner, 0, instead)}
 }
 
-// begin counts the body of a request until the charge ends.
+// begin counts the body of a request until the charge ends. That of one which waits for a
+// program is held from here on: what is refused for that has cost no decoding.
 func (c counts) begin(ctx context.Context, owner string, n int64, class api.Class) (*charge, error) {
+	charged := &charge{give: func() {}}
+	var err error
+	if class == api.Long {
+		if charged.held, err = c.held.take(ctx, owner, n); err != nil {
+			return nil, err
+		}
+	}
 	give, err := c.decoding.take(ctx, owner, n)
 	if err != nil {
+		charged.end()
 		return nil, err
 	}
-	charged := &charge{give: give}
-	if class == api.Long {
-		charged.take = func(n int64) (func(), error) { return c.held.take(ctx, owner, n) }
-	}
+	charged.give = give
 	return charged, nil
 }
 
 // charge is one body that is counted.
 type charge struct {
 	give func()
-	take func(n int64) (give func(), err error) // nil for what waits for no program
+	held func() // nil for what waits for no program
 }
 
-// hold is called when the body has been decoded and had n bytes: it is counted as one that
-// is held then, if its request waits for a program.
-func (c *charge) hold(n int64) error {
-	if c.take == nil {
-		return nil
-	}
-	held, err := c.take(n)
-	if err == nil {
+// decoded is called when the body has been: from then on it counts only as one that is
+// held, if its request waits for a program.
+func (c *charge) decoded() {
+	if c.held != nil {
 		c.give()
-		c.give = held
 	}
-	return err
 }
 
-func (c *charge) end() { c.give() }
+func (c *charge) end() {
+	c.give()
+	if c.held != nil {
+		c.held()
+	}
+}

@@ -2,7 +2,6 @@ package kit
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,10 +62,10 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 	hold := func(owner string) (end func(), err error) {
 		charged, err := c.begin(t.Context(), owner, size, api.Long)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		err = charged.hold(size)
-		return charged.end, err
+		charged.decoded()
+		return charged.end, nil
 	}
 	var ends []func()
 	for range heldPerOwner / size {
@@ -77,11 +76,9 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 		ends = append(ends, end)
 	}
 	for range 2 { // what is refused holds nothing
-		end, err := hold("alice")
-		if !errdefs.Is(err, errdefs.ResourceExhausted) {
+		if _, err := hold("alice"); !errdefs.Is(err, errdefs.ResourceExhausted) {
 			t.Errorf("one too many: %v", err)
 		}
-		end()
 	}
 	end, err := hold("bob")
 	if err != nil {
@@ -98,8 +95,35 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 	}
 	// Who waits for nothing is not held.
 	charged, err := c.begin(t.Context(), "alice", size, api.Short)
-	if err := errors.Join(err, charged.hold(size)); err != nil || c.held.total != 0 {
-		t.Errorf("%v, %d bytes are held", err, c.held.total)
+	if err != nil || c.held.total != 0 || c.decoding.total != size {
+		t.Fatalf("%v, %d bytes are held, %d are being decoded", err, c.held.total, c.decoding.total)
 	}
-	charged.end()
+	charged.decoded() // it counts until its end
+	if charged.end(); c.decoding.total != 0 {
+		t.Errorf("%d bytes are being decoded", c.decoding.total)
+	}
+}
+
+// A body that cannot be decoded is not held either, and one that is held and has no room to
+// be decoded is given back.
+func TestRefusedBodiesAreGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCounts("")
+		give, err := c.decoding.take(t.Context(), "bob", bodiesTotal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.begin(t.Context(), "alice", smallBody, api.Long); !errdefs.Is(err, errdefs.Unavailable) {
+			t.Errorf("without room: %v", err)
+		}
+		give()
+		charged, err := c.begin(t.Context(), "alice", smallBody, api.Long)
+		if err != nil {
+			t.Fatal(err)
+		}
+		charged.end() // its JSON is wrong
+		if c.decoding.total != 0 || c.held.total != 0 {
+			t.Errorf("%d bytes are being decoded, %d are held", c.decoding.total, c.held.total)
+		}
+	})
 }

@@ -29,6 +29,7 @@ type Row struct {
 	Scope   api.Scope
 	Class   api.Class
 	Acts    bool  // see api.Route
+	Turn    bool  // see api.Route
 	MaxBody int64 // DefaultBody if nothing is said
 	Resolve func(r *http.Request) error
 	Ticket  func(r *http.Request) (p auth.Principal, shown bool, err error) // see api.Route
@@ -127,7 +128,7 @@ func Route[I, O any](s *Surface, row Row, handle func(context.Context, *I) (*O, 
 		fail = s.opts.Codec.Fail
 	}
 	s.add(api.Route{
-		Pattern: row.Pattern, Scope: row.Scope, Class: row.Class, Acts: row.Acts, Resolve: row.Resolve, Ticket: row.Ticket,
+		Pattern: row.Pattern, Scope: row.Scope, Class: row.Class, Acts: row.Acts, Turn: row.Turn, Resolve: row.Resolve, Ticket: row.Ticket,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			input := new(I)
 			release, err := in.bind(w, r, input)

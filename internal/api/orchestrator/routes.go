@@ -9,7 +9,17 @@ import (
 
 // key is the row of a route below prefix that takes a key.
 func (s *surface) key(method, path string, class api.Class, doc kit.Doc) kit.Row {
-	return kit.Row{Pattern: method + " " + prefix + path, Scope: api.Key, Class: class, MaxBody: s.opts.BodyBytes, Doc: doc}
+	row := kit.Row{Pattern: method + " " + prefix + path, Scope: api.Key, Class: class, MaxBody: s.opts.BodyBytes, Doc: doc}
+	if class == api.Long { // the daemon holds it for as long as a program runs
+		row.MaxBody = min(row.MaxBody, kit.DefaultBody)
+	}
+	return row
+}
+
+// listing is a row of what lists.
+func listing(row kit.Row) kit.Row {
+	row.Turn = true
+	return row
 }
 
 // found is key of a session, which is looked for before the body is read.
@@ -61,9 +71,9 @@ func (s *surface) addRoutes() {
 }
 
 func (s *surface) sessionRoutes() {
-	kit.Route(s.kit, s.key("GET", "sessions", api.Short, kit.Doc{
+	kit.Route(s.kit, listing(s.key("GET", "sessions", api.Short, kit.Doc{
 		ID: "list-sessions", Summary: "List sessions", Answers: answers[[]sessionView](200, "Newest first.", nil),
-	}), s.list)
+	})), s.list)
 	kit.Route(s.kit, s.key("POST", "sessions", api.Long, kit.Doc{
 		ID: "create-session", Summary: "Create a session, or find it ready", Status: 201, Errors: usableWrite,
 		Answers: map[int]kit.Answer{
@@ -120,9 +130,9 @@ func (s *surface) fileRoutes() {
 		Answers:     answers[artifactView](201, "Kept. The link works for a while; the list of artifacts has new ones.", nil),
 		Description: "The copy is outside the sandbox and outlives it. A file that is not there is a bad request.",
 	}), s.export)
-	kit.Route(s.kit, s.found("GET", "sessions/{id}/artifacts", api.Short, kit.Doc{
+	kit.Route(s.kit, listing(s.found("GET", "sessions/{id}/artifacts", api.Short, kit.Doc{
 		ID: "list-artifacts", Summary: "List a session's artifacts", Errors: []int{404}, Answers: answers[artifactList](200, "Newest first.", nil),
-	}), s.artifacts)
+	})), s.artifacts)
 	download := s.key("GET", "artifacts/{artifact}/download", api.Transfer, kit.Doc{
 		ID: "download-artifact", Summary: "Read an artifact", Errors: []int{404},
 		Answers:     map[int]kit.Answer{200: {Means: "Its bytes.", Content: []kit.Media{kit.Bytes("*/*")}}},
@@ -135,10 +145,10 @@ func (s *surface) fileRoutes() {
 func (s *surface) snapshotRoutes() {
 	kit.Route(s.kit, s.found("POST", "sessions/{id}/snapshot", api.Long, snapshotDoc("snapshot")), s.snapshot)
 	kit.Route(s.kit, s.found("POST", "sessions/{id}/snapshots", api.Long, snapshotDoc("create-snapshot")), s.snapshot)
-	kit.Route(s.kit, s.key("GET", "sessions/{id}/snapshots", api.Short, kit.Doc{
+	kit.Route(s.kit, listing(s.key("GET", "sessions/{id}/snapshots", api.Short, kit.Doc{
 		ID: "list-snapshots", Summary: "List a session's snapshots", Errors: []int{404}, Answers: answers[snapshotList](200, "Newest first.", nil),
 		Description: "It begins no session anew.",
-	}), s.snapshots)
+	})), s.snapshots)
 	kit.Route(s.kit, s.key("GET", "sessions/{id}/snapshots/{snapshot}", api.Short, kit.Doc{
 		ID: "get-snapshot", Summary: "Get a snapshot", Errors: []int{404}, Answers: answers[snapshotView](200, "As it is.", nil),
 	}), s.getSnapshot)
@@ -195,6 +205,6 @@ func (s *surface) keyRoutes() {
 	kit.Route(s.kit, account("POST /api/api-keys", api.Key, kit.Doc{
 		ID: "create-key", Summary: "Make a key", Status: 201, Errors: []int{409, 415}, Body: form[keyFields](), Answers: answers[newKeyView](201, "The key is told here and nowhere else.", nil),
 	}), s.createKey)
-	kit.Route(s.kit, account("GET /api/api-keys", api.Key, kit.Doc{ID: "list-keys", Summary: "List the caller's keys", Answers: answers[[]keyView](200, "Newest first.", nil)}), s.listKeys)
+	kit.Route(s.kit, listing(account("GET /api/api-keys", api.Key, kit.Doc{ID: "list-keys", Summary: "List the caller's keys", Answers: answers[[]keyView](200, "Newest first.", nil)})), s.listKeys)
 	kit.Route(s.kit, account("DELETE /api/api-keys/{key}", api.Key, kit.Doc{ID: "revoke-key", Summary: "End a key", Status: 204, Errors: []int{404}, Answers: nothing}), s.revokeKey)
 }

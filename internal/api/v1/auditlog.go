@@ -50,7 +50,7 @@ type auditOutput struct{ Body AuditPage }
 // auditRoutes are those of the log of what clients did.
 func (s *surface) auditRoutes() {
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/audit", Scope: api.Key, Class: api.Long,
+		Pattern: "GET /v1/audit", Scope: api.Key, Class: api.Long, Turn: true,
 		Doc: kit.Doc{
 			ID: "list-audit", Summary: "List what clients did", Errors: []int{403, 501},
 			Description: "Entries of the audit log, the newest first: an admin's key sees all, others those of its own owner. They have no commands, contents, environments or keys. They are not verified: sandkasten audit verify does that on the host.",

@@ -1,6 +1,11 @@
 package v1_test
 
 import (
+	"encoding/json"
+	"maps"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/api"
@@ -37,5 +42,40 @@ func TestClasses(t *testing.T) {
 	}
 	for pattern := range want {
 		t.Errorf("there is no route %s", pattern)
+	}
+}
+
+// Owners take turns at what lists, however much there is. What asks a sandbox does not hold a
+// turn meanwhile.
+func TestListsTakeTurns(t *testing.T) {
+	asking := []string{"list-agent-tools", "list-execs", "list-files", "list-ports", "list-processes", "list-shells", "workspace-list-files"}
+	text, err := os.ReadFile("openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Paths map[string]struct {
+			Get *struct {
+				ID string `json:"operationId"`
+			} `json:"get"`
+		} `json:"paths"`
+	}
+	if err := json.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{"GET /v1/host/history": true, "GET /v1/sessions/{id}/stats/history": true}
+	for path, operations := range document.Paths {
+		if get := operations.Get; get != nil && strings.Contains(get.ID, "list-") && !slices.Contains(asking, get.ID) {
+			want["GET "+path] = true
+		}
+	}
+	got := map[string]bool{}
+	for _, route := range v1.New(v1.Options{Manager: session.New(session.Options{})}).Routes {
+		if route.Turn {
+			got[route.Pattern] = true
+		}
+	}
+	if !maps.Equal(got, want) || len(want) < 10 {
+		t.Errorf("these take turns:\n%v, want\n%v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 }

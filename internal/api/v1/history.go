@@ -50,7 +50,7 @@ type historyOutput struct{ Body StatsHistory }
 // historyRoutes are those of what was used over time.
 func (s *surface) historyRoutes() {
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/sessions/{id}/stats/history", Scope: api.Key, Resolve: s.resolveSession,
+		Pattern: "GET /v1/sessions/{id}/stats/history", Scope: api.Key, Turn: true, Resolve: s.resolveSession,
 		Doc: kit.Doc{
 			ID: "get-stats-history", Summary: "List what a session used over its life", Errors: []int{404, 501},
 			Description: "A sample every 10 seconds for an hour, and each minute for a day; with more than 500 sessions for a shorter time. They are kept over restarts of the daemon, but for up to a minute before a crash, and go with the session.",

@@ -70,7 +70,11 @@ func (s *surface) listSessions(ctx context.Context, in *listInput) (*listOutput,
 		for i, one := range found {
 			ids[i] = one.ID
 		}
+		api.EndTurn(ctx) // while sandboxes are waited for
 		stats = s.manager.Sessions.LastStats(ctx, api.Caller(ctx), ids)
+		if err := api.BeginTurn(ctx); err != nil {
+			return nil, err
+		}
 	}
 	out := &listOutput{Body: make([]Session, 0, len(found))}
 	for i, one := range found {

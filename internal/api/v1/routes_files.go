@@ -36,7 +36,7 @@ func (s *surface) workspaceRoutes() {
 		},
 	}, s.createWorkspace)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/workspaces", Scope: api.Key,
+		Pattern: "GET /v1/workspaces", Scope: api.Key, Turn: true,
 		Doc: kit.Doc{
 			ID: "list-workspaces", Summary: "List workspaces", Errors: []int{501},
 			Description: "The workspaces of this key, oldest first.",

@@ -11,7 +11,7 @@ import (
 // hostRoutes are those of the host, for its operator.
 func (s *surface) hostRoutes() {
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/host/history", Scope: api.Admin,
+		Pattern: "GET /v1/host/history", Scope: api.Admin, Turn: true,
 		Doc: kit.Doc{
 			ID: "get-host-history", Summary: "List how full the host was", Errors: []int{403, 501},
 			Description: "Only for admins. A sample every 10 seconds for an hour, and each minute for a day: processors, memory and disk of the host, sessions, the pool, and what the daemon did. They are kept over restarts of the daemon, but for up to a minute before a crash.",

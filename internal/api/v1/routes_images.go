@@ -20,7 +20,7 @@ func (s *surface) snapshotRoutes() {
 		},
 	}, s.snapshots.Create)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/snapshots", Scope: api.Key,
+		Pattern: "GET /v1/snapshots", Scope: api.Key, Turn: true,
 		Doc: kit.Doc{
 			ID: "list-snapshots", Summary: "List snapshots", Errors: []int{501},
 			Description: "The snapshots of this key, oldest first, and what its archives take.",
@@ -61,7 +61,7 @@ func (s *surface) snapshotRoutes() {
 // imageRoutes are those of images and of the jobs that make them.
 func (s *surface) imageRoutes() {
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/images", Scope: api.Key,
+		Pattern: "GET /v1/images", Scope: api.Key, Turn: true,
 		Doc: kit.Doc{
 			ID: "list-images", Summary: "List images", Errors: []int{501},
 			Description: "What sessions may be made of, newest first. The daemon's own key also sees the images that allowed_images leaves out.",
@@ -113,7 +113,7 @@ func (s *surface) imageRoutes() {
 		},
 	}, s.images.Import)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/image-jobs", Scope: api.Admin,
+		Pattern: "GET /v1/image-jobs", Scope: api.Admin, Turn: true,
 		Doc: kit.Doc{
 			ID: "list-image-jobs", Summary: "List jobs for images", Errors: []int{403, 501},
 			Description: "Those that wait, run or have ended since the daemon's start, oldest first; of the ended ones the last hundred.",

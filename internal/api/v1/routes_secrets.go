@@ -15,7 +15,7 @@ func (s *surface) secretRoutes() {
 		},
 	}, s.setSecret)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/secrets", Scope: api.Key,
+		Pattern: "GET /v1/secrets", Scope: api.Key, Turn: true,
 		Doc: kit.Doc{
 			ID: "list-secrets", Summary: "List secrets", Errors: []int{501},
 			Description: "The stored secrets of this key by name, without their values.",

@@ -17,7 +17,7 @@ func (s *surface) sessionRoutes() {
 		},
 	}, s.createSession)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/sessions", Scope: api.Key,
+		Pattern: "GET /v1/sessions", Scope: api.Key, Turn: true,
 		Doc: kit.Doc{
 			ID: "list-sessions", Summary: "List sessions", Errors: []int{501},
 			Description: "The sessions of this key that have not ended, oldest first. With limit an answer is a page: the cursor of its last session is after of the next one, and a page that is shorter than limit is the last. A session whose place changes meanwhile, as by activity, may be on two pages or none.",

@@ -34,7 +34,7 @@ func (s *surface) userRoutes() {
 		},
 	}, s.users.Create)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/users", Scope: api.Key,
+		Pattern: "GET /v1/users", Scope: api.Key, Turn: true,
 		Doc: kit.Doc{
 			ID: "list-users", Summary: "List users", Errors: []int{501},
 			Description: "By name: all for admins, and for others only themselves. Owners of the configuration are not among them.",
@@ -112,7 +112,7 @@ func (s *surface) keyRoutes() {
 		},
 	}, s.users.CreateKey)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/keys", Scope: api.Key,
+		Pattern: "GET /v1/keys", Scope: api.Key, Turn: true,
 		Doc: kit.Doc{
 			ID: "list-keys", Summary: "List API keys", Errors: []int{404, 501},
 			Description: "Oldest first, with those that are revoked or have expired. Admins see all, a key that no other has made those of its user, and a child itself and its own children. Keys of the configuration are not among them.",

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/admission/fairqueue"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/protection"
@@ -115,9 +116,20 @@ func (c *creation) close() {
 // own notes fds to be closed at the end.
 func (c *creation) own(fds ...int) { c.opened = append(c.opened, fds...) }
 
-// run takes the steps in order. The crash tests stop the daemon after each.
+// newBoots returns the queue for sandboxes that are made. Each keeps a processor busy until
+// it is ready, so more at once would make all of them later. The last place is never of the
+// owner who has the others: another's first is made at once, and one whose shell never
+// becomes ready holds nobody else up.
+func newBoots(processors int) *fairqueue.Queue { return fairqueue.New(processors+1, processors) }
+
+// run takes the steps in order, when it is the owner's turn. The crash tests stop the daemon
+// after each.
 func (c *creation) run(ctx context.Context) error {
 	defer c.d.restock()
+	if err := c.d.boots.Enter(ctx, c.spec.Owner); err != nil {
+		return err
+	}
+	defer c.d.boots.Leave(c.spec.Owner)
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error

@@ -20,12 +20,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/admission/fairqueue"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -88,6 +90,7 @@ type Driver struct {
 	ids     *ids.Pool
 	disks   *disk.Maker
 	pool    *disk.Pool // nil without one
+	boots   *fairqueue.Queue
 
 	parked parked
 	views  *views
@@ -122,6 +125,7 @@ func New(opts Options) (*Driver, error) {
 		scratch:    filepath.Join(opts.DataDir, "scratch"),
 		masks:      planMasks(canRead),
 		runner:     -1,
+		boots:      newBoots(goruntime.NumCPU()),
 		quit:       make(chan struct{}),
 	}
 	if err := d.open(); err != nil {
