@@ -53,7 +53,7 @@ func (c *core) createFor(ctx context.Context, p auth.Principal, req CreateReques
 	}
 	making, cancel := context.WithTimeout(making, timeout)
 	defer cancel()
-	e, first, err := c.claim(s, cancel, c.roomFor(p))
+	e, first, err := c.claim(ctx, s, cancel, c.roomFor(p))
 	if err != nil {
 		return Session{}, err
 	}
@@ -153,7 +153,7 @@ func (c *core) create(ctx context.Context, e *entry) error {
 // that has ended has e's idempotency key, e becomes that session. When it fails there is no row, and e is an entry of nothing.
 func (c *core) record(ctx context.Context, e *entry) (first bool, err error) {
 	s := e.snapshot()
-	if err = c.opts.Admit(ctx, s.payer()); err == nil {
+	if err = c.admit(ctx, s); err == nil {
 		err = c.planRestore(ctx, e, &s)
 	}
 	if err == nil && s.ImageDigest == "" {
