@@ -395,7 +395,7 @@ func runTool(ctx context.Context, c *call) (answer any, err error) {
 func (c *call) runSession(ctx context.Context, kind string, ttl time.Duration) (*sandkasten.Session, error) {
 	options := c.set.opts.Session
 	options.Labels = map[string]string{LabelScope: c.scope.String()}
-	options.TTL = ttl
+	options.TTL, options.OnExpiry = ttl, expires
 	options.Image = orElse(c.set.opts.Images[kind], options.Image)
 	if usual := runtimes[kind].image; usual != "" && options.Image == "" && options.RestoreSnapshotID == "" {
 		if _, err := c.set.opts.Client.GetImage(ctx, usual); err == nil {

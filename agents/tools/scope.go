@@ -65,6 +65,10 @@ func (s Scope) sessionName(key string) string {
 	return "scope-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
 }
 
+// expires is what becomes of a sandbox of the tools that nothing has used for its time: its
+// name is for finding it, and nobody comes back to look after it.
+const expires = "destroy"
+
 // openPause is between two looks at a sandbox that another caller is making.
 const openPause = 50 * time.Millisecond
 
@@ -75,6 +79,7 @@ const openAttempts = 600
 // Of callers that come at the same time one makes it, and all get it.
 func (c *call) open(ctx context.Context, key string, options sandkasten.CreateOptions) (info sandkasten.SessionInfo, created bool, err error) {
 	options.Name = c.scope.sessionName(key)
+	options.OnExpiry = expires
 	labels := map[string]string{LabelScope: c.scope.String(), LabelKey: key}
 	for name, value := range options.Labels {
 		if _, ours := labels[name]; !ours {

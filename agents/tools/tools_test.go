@@ -167,6 +167,34 @@ func TestImageOfARun(t *testing.T) {
 	}
 }
 
+// Nobody comes back to look after the sandboxes of tools, whatever the program asks for its own.
+func TestSandboxesOfToolsAreDestroyedAtTheirEnd(t *testing.T) {
+	var asked []string
+	set := scripted(t, tools.Options{Session: sandkasten.CreateOptions{UpdateOptions: sandkasten.UpdateOptions{OnExpiry: "stop"}}}, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost:
+			var body struct {
+				OnExpiry string `json:"on_expiry"`
+			}
+			if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+				t.Error(err)
+			}
+			asked = append(asked, body.OnExpiry)
+			answerWith(t, w, http.StatusForbidden, `{"code":"permission_denied","error":"none is made here"}`)
+		case r.URL.Path == "/v1/sessions":
+			answerWith(t, w, http.StatusOK, `[]`)
+		default:
+			answerWith(t, w, http.StatusOK, `{"names":["python"]}`)
+		}
+	})
+	for tool, args := range map[string]string{"sandbox_open": `{}`, "sandbox_run": `{"code":"1"}`} {
+		set.Call(t.Context(), tool, json.RawMessage(args))
+	}
+	if got := strings.Join(asked, " "); got != "destroy destroy" {
+		t.Errorf("asked for %q", got)
+	}
+}
+
 // A workspace that another sandbox uses stays, which is no failure: the sandbox has ended.
 func TestCloseBesideAnotherUserOfTheWorkspace(t *testing.T) {
 	set := scripted(t, tools.Options{}, func(w http.ResponseWriter, r *http.Request) {

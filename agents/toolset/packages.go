@@ -157,7 +157,7 @@ func (t *Toolset) installPackages(ctx context.Context, options sandkasten.Create
 		policy.Allow = append(policy.Allow, one.Group)
 	}
 	options.NetworkMode, options.Network = "", &policy
-	options.TTL = installTimeout + time.Minute
+	options.TTL, options.OnExpiry = installTimeout+time.Minute, "destroy"
 	session, err := t.opts.Client.CreateSession(ctx, &options)
 	if err != nil {
 		return "", fmt.Errorf("make a sandbox to install packages in: %w", err)

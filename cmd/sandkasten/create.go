@@ -1,11 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"fmt"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/networks"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
@@ -29,6 +33,7 @@ type sessionFlags struct {
 // policyFlags say how long a session lives, and what it is called.
 type policyFlags struct {
 	TTL         cli.Seconds       `name:"ttl" placeholder:"TIME" help:"End after this idle time, such as 10m or 1d; a plain number is seconds."`
+	OnExpiry    string            `placeholder:"WHAT" enum:"stop,destroy," default:"" help:"Action at that end: stop, which keeps the files for a week by default, or destroy."`
 	Lifetime    cli.Seconds       `placeholder:"TIME" help:"End at this age, used or not."`
 	OnIdle      string            `placeholder:"WHAT" enum:"pause,stop,destroy," default:"" help:"Action when nothing uses the session: pause, stop or destroy."`
 	IdleTimeout cli.Seconds       `placeholder:"TIME" help:"Idle time before that action, such as 5m."`
@@ -40,6 +45,7 @@ func (f policyFlags) options() sandkasten.UpdateOptions {
 	return sandkasten.UpdateOptions{
 		TTL:         f.TTL.Duration(),
 		Lifetime:    f.Lifetime.Duration(),
+		OnExpiry:    f.OnExpiry,
 		OnIdle:      f.OnIdle,
 		IdleTimeout: f.IdleTimeout.Duration(),
 		AutoResume:  f.AutoResume,
@@ -75,7 +81,8 @@ type createCmd struct {
 }
 
 func (createCmd) Help() string {
-	return `Prints only the id to standard output:
+	return `Prints only the id to standard output, and to standard error when the session
+ends and how: by default it is stopped after 30 idle minutes, and keeps its files.
 
   id=$(sandkasten create python --ttl 1h)
   sandkasten exec $id -- pip list
@@ -85,6 +92,11 @@ A name is easier to type, and so is a prefix of the id:
 
   sandkasten create python --name build
   sandkasten exec build -- pip list
+
+Stopped, it goes on where its files are. One that nobody comes back to is destroyed:
+
+  sandkasten start build
+  sandkasten create python --ttl 10m --on-expiry destroy
 
 This session pauses after five idle minutes and wakes when it is used again:
 
@@ -109,11 +121,49 @@ func (c createCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) e
 		return err
 	}
 	o.RestoreSnapshotID = c.Restore
+	if o.OnExpiry == "" && o.Name == "" {
+		o.OnExpiry = expiryByHand(ctx, cl)
+	}
 	s, err := createSession(ctx, a, cl, o)
 	if err != nil {
 		return err
 	}
+	a.Say("%s", whenEnds(s.Info))
 	return a.PrintMade(s.ID, s.Info, c.JSON)
+}
+
+// expiryByHand is the on_expiry of a session without a name that somebody makes by hand,
+// and means to come back to: stop, unless the operator has set one for all. It is "" for
+// the daemon's, also where that does not say: the create tells what is wrong with it.
+func expiryByHand(ctx context.Context, cl *sandkasten.Client) string {
+	info, err := cl.Info(ctx)
+	if err != nil || info.Defaults.OnExpiry != "named" {
+		return ""
+	}
+	return "stop"
+}
+
+// whenEnds says when a session ends that nothing uses, and how.
+func whenEnds(s sandkasten.SessionInfo) string {
+	ref, at := show.Printable(cmp.Or(s.Name, s.ID)), s.ExpiresAt.Local().Format(time.DateTime)
+	if expiryOf(s) != "stop" {
+		return fmt.Sprintf("Without use it is destroyed with its files at %s; `sandkasten set %s --ttl 8h` gives it longer.", at, ref)
+	}
+	kept := s.ExpiresAt.Add(time.Duration(s.RetentionSeconds) * time.Second)
+	if end := s.CreatedAt.Add(time.Duration(s.LifetimeSeconds) * time.Second); s.LifetimeSeconds > 0 && end.Before(kept) {
+		kept = end
+	}
+	return fmt.Sprintf("Without use it is stopped at %s, and its files are kept until %s; `sandkasten start %s` goes on with them.", at, kept.Local().Format(time.DateTime), ref)
+}
+
+// expiryOf is what becomes of a session at its ExpiresAt: it may have asked to be destroyed
+// when it is idle, which is before its ttl is over, or its lifetime ends first.
+func expiryOf(s sandkasten.SessionInfo) string {
+	ttl := s.LastActivity.Add(time.Duration(s.TTLSeconds) * time.Second)
+	if s.Status == "stopped" || s.OnIdle == "destroy" && s.IdleTimeoutSeconds > 0 || s.LifetimeSeconds > 0 && s.ExpiresAt.Before(ttl) {
+		return "destroy"
+	}
+	return s.OnExpiry
 }
 
 // createSession makes a session. The daemon goes on making one whose request an interrupt

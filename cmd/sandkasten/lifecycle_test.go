@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -61,8 +62,8 @@ func TestPolicyFlags(t *testing.T) {
 	if r := tm.run("exec", id, "true"); r.code != cli.ExitNotRun || !strings.Contains(r.errOut, "resume it first") {
 		t.Errorf("exec = %+v", r)
 	}
-	out := tm.want("set", id, "--auto-resume", "--on-idle", "stop", "--idle-timeout", "1h", "--lifetime", "3h", "--json")
-	for _, want := range []string{`"on_idle": "stop"`, `"idle_timeout_seconds": 3600`, `"lifetime_seconds": 10800`, `"ttl_seconds": 7200`, `"auto_resume": true`, `"a": "b"`} {
+	out := tm.want("set", id, "--auto-resume", "--on-idle", "stop", "--on-expiry", "destroy", "--idle-timeout", "1h", "--lifetime", "3h", "--json")
+	for _, want := range []string{`"on_idle": "stop"`, `"on_expiry": "destroy"`, `"idle_timeout_seconds": 3600`, `"lifetime_seconds": 10800`, `"ttl_seconds": 7200`, `"auto_resume": true`, `"a": "b"`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("set printed no %s: %s", want, out)
 		}
@@ -78,12 +79,72 @@ func TestWhenIdle(t *testing.T) {
 		session sandkasten.SessionInfo
 		want    string
 	}{
-		{sandkasten.SessionInfo{OnIdle: "destroy", TTLSeconds: 1800}, "destroy after 30m"},
+		{sandkasten.SessionInfo{OnIdle: "destroy", TTLSeconds: 1800}, "destroy after 30m"}, // of an older daemon
+		{sandkasten.SessionInfo{OnIdle: "destroy", OnExpiry: "stop", TTLSeconds: 1800}, "stop after 30m"},
+		{sandkasten.SessionInfo{OnIdle: "destroy", OnExpiry: "stop", TTLSeconds: 1800, IdleTimeoutSeconds: 60}, "destroy after 1m"},
 		{sandkasten.SessionInfo{OnIdle: "stop", TTLSeconds: 1800, IdleTimeoutSeconds: 90}, "stop after 1m"},
 	} {
 		if got := whenIdle(test.session); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.session, got, test.want)
 		}
+	}
+}
+
+// What somebody makes by hand is stopped at the end of its time, and create says when, and
+// how to go on. What run makes is for its command.
+func TestCreateSaysWhenASessionEndsAndHow(t *testing.T) {
+	tm := startDaemon(t)
+	for _, c := range []struct {
+		flags []string
+		want  string // ON EXPIRY
+		says  string
+	}{
+		{nil, "stop", `^Without use it is stopped at 20\S+ \S+, and its files are kept until 20\S+ \S+; .sandkasten start [a-z2-7]{26}. goes on with them\.\n$`},
+		{[]string{"--name", "build"}, "stop", "sandkasten start build"},
+		{[]string{"--on-expiry", "destroy"}, "destroy", `^Without use it is destroyed with its files at 20\S+ \S+; .sandkasten set [a-z2-7]{26} --ttl 8h. gives it longer\.\n$`},
+		{[]string{"--idle-timeout", "10m"}, "destroy", "destroyed with its files"},
+		{[]string{"--lifetime", "20m"}, "destroy", "destroyed with its files"},
+	} {
+		r := tm.run(append([]string{"create", "base"}, c.flags...)...)
+		if r.code != 0 || !regexp.MustCompile(c.says).MatchString(r.errOut) {
+			t.Errorf("create %v = %+v", c.flags, r)
+		}
+		id := strings.TrimSpace(r.out)
+		if line := lineOf(tm.want("ls"), id); !regexp.MustCompile(` ` + c.want + ` +/workspace`).MatchString(line) {
+			t.Errorf("create %v is listed as %q", c.flags, line)
+		}
+		tm.want("rm", id)
+	}
+	r := tm.run("run", "--keep", "--name", "kept", "base", "true")
+	if r.code != 0 || !strings.Contains(lineOf(tm.want("ls"), "kept"), " destroy ") {
+		t.Errorf("run = %+v", r)
+	}
+}
+
+// lineOf is the line that a text is in.
+func lineOf(out, text string) string {
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, text) {
+			return line
+		}
+	}
+	return ""
+}
+
+// The name of a session that has ended says what became of it.
+func TestExecSaysWhatBecameOfAName(t *testing.T) {
+	tm := startDaemon(t)
+	tm.create("--name", "build")
+	tm.want("stop", "build")
+	if r := tm.run("exec", "build", "true"); r.code != cli.ExitNotRun || !strings.Contains(r.errOut, "a client stopped it") {
+		t.Errorf("exec in one that is stopped = %+v", r)
+	}
+	if r := tm.run("create", "base", "--name", "build"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "sandkasten rm build") {
+		t.Errorf("create of its name = %+v", r)
+	}
+	tm.want("rm", "build")
+	if r := tm.run("exec", "build", "true"); r.code != cli.ExitNotRun || !strings.Contains(r.errOut, "was destroyed at") {
+		t.Errorf("exec in one that has ended = %+v", r)
 	}
 }
 

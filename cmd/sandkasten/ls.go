@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -62,10 +63,10 @@ func sessionInfos(sessions []*sandkasten.Session) []sandkasten.SessionInfo {
 }
 
 func sessionRows(list []sandkasten.SessionInfo, now time.Time) [][]string {
-	rows := [][]string{{"ID", "NAME", "IMAGE", "STATUS", "AGE", "IDLE", "WHEN IDLE", "ENDS IN", "DIRECTORY", "LABELS"}}
+	rows := [][]string{{"ID", "NAME", "IMAGE", "STATUS", "AGE", "IDLE", "WHEN IDLE", "ENDS IN", "ON EXPIRY", "DIRECTORY", "LABELS"}}
 	for _, s := range list {
 		rows = append(rows, []string{
-			s.ID, s.Name, s.Image, s.Status, show.Span(now.Sub(s.CreatedAt)), show.Span(now.Sub(s.LastActivity)), whenIdle(s), show.Span(s.ExpiresAt.Sub(now)), s.Cwd, show.Labels(s.Labels),
+			s.ID, s.Name, s.Image, s.Status, show.Span(now.Sub(s.CreatedAt)), show.Span(now.Sub(s.LastActivity)), whenIdle(s), show.Span(s.ExpiresAt.Sub(now)), expiryOf(s), s.Cwd, show.Labels(s.Labels),
 		})
 	}
 	return rows
@@ -85,9 +86,9 @@ func whenIdle(s sandkasten.SessionInfo) string {
 	if s.Status == "stopped" {
 		return "destroy after " + show.Span(time.Duration(s.RetentionSeconds)*time.Second)
 	}
-	after := s.IdleTimeoutSeconds
+	after, what := s.IdleTimeoutSeconds, s.OnIdle
 	if after == 0 {
-		after = s.TTLSeconds
+		after, what = s.TTLSeconds, cmp.Or(s.OnExpiry, what)
 	}
-	return s.OnIdle + " after " + show.Span(time.Duration(after)*time.Second)
+	return what + " after " + show.Span(time.Duration(after)*time.Second)
 }

@@ -50,6 +50,9 @@ func (c runCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 	if err != nil {
 		return cli.NotRun(err)
 	}
+	if o.OnExpiry == "" {
+		o.OnExpiry = "destroy" // it is for this command
+	}
 	s, err := createSession(ctx, a, cl, o)
 	if err != nil {
 		return cli.NotRun(err)

@@ -50,6 +50,7 @@ type Gate struct {
 	last   Reading   // guarded by mu
 	at     time.Time // guarded by mu; when last was taken
 	taking bool      // guarded by mu; another is being taken
+	since  time.Time // guarded by mu; readings that began before do not count
 }
 
 // New returns a Gate that keeps reserve of what read finds: Host's Read, or a
@@ -71,17 +72,18 @@ type need struct {
 	setting    string
 	advice     string
 	code       errdefs.Code
+	cause      error
 }
 
 func (g *Gate) needs(r Reading) []need {
 	const mib = 1 << 20
 	needs := []need{
-		{"memory", r.MemoryBytes, g.reserve.MemoryBytes, mib, "%d MiB of memory", "admission.memory_reserve_mb", "stop or destroy sessions, add memory", errdefs.Unavailable},
-		{"disk", r.DiskBytes, g.reserve.DiskBytes, mib, "%d MiB of disk", "admission.disk_reserve_mb", "destroy sessions, remove images, enlarge the disk of data_dir", errdefs.Unavailable},
-		{"pids", r.Pids, g.reserve.Pids, 1, "%d processes", "admission.pids_reserve", "stop or destroy sessions, raise kernel.pid_max and kernel.threads-max", errdefs.Unavailable},
+		{"memory", r.MemoryBytes, g.reserve.MemoryBytes, mib, "%d MiB of memory", "admission.memory_reserve_mb", "stop or destroy sessions, add memory", errdefs.Unavailable, nil},
+		{"disk", r.DiskBytes, g.reserve.DiskBytes, mib, "%d MiB of disk", "admission.disk_reserve_mb", "destroy sessions, remove images, enlarge the disk of data_dir", errdefs.Unavailable, errdefs.ErrDiskShort},
+		{"pids", r.Pids, g.reserve.Pids, 1, "%d processes", "admission.pids_reserve", "stop or destroy sessions, raise kernel.pid_max and kernel.threads-max", errdefs.Unavailable, nil},
 	}
 	if g.reserve.PoolBytes > 0 { // or there may be none; what is in it are disks of sessions, and waiting frees nothing
-		needs = append(needs, need{"pool", r.PoolBytes, g.reserve.PoolBytes, mib, "%d MiB of disk.pool_mb", "admission.disk_reserve_mb", "destroy sessions", errdefs.InsufficientSpace})
+		needs = append(needs, need{"pool", r.PoolBytes, g.reserve.PoolBytes, mib, "%d MiB of disk.pool_mb", "admission.disk_reserve_mb", "destroy sessions", errdefs.InsufficientSpace, errdefs.ErrDiskShort})
 	}
 	return needs
 }
@@ -97,11 +99,18 @@ func (g *Gate) Admit(context.Context) error {
 	for _, n := range g.needs(left) {
 		if n.kept > 0 && n.left < n.kept {
 			g.refused[n.resource].Add(1)
-			return errdefs.New(n.code, "the host has no room for another session: "+n.text+" are left and %s keeps %d free; %s, or lower that setting",
+			return errdefs.Wrap(n.cause, n.code, "the host has no room for another session: "+n.text+" are left and %s keeps %d free; %s, or lower that setting",
 				n.left/n.unit, n.setting, n.kept/n.unit, n.advice)
 		}
 	}
 	return nil
+}
+
+// Forget has the next call of Admit look at the host again: somebody has made room.
+func (g *Gate) Forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.at, g.since = time.Time{}, time.Now()
 }
 
 // leastLeft is what the file systems' own blocks take, whatever the reserve is.
@@ -132,11 +141,14 @@ func (g *Gate) left() (Reading, error) {
 
 // refresh takes a reading while the last one still counts.
 func (g *Gate) refresh() {
+	began := time.Now()
 	r, err := g.read()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.taking = false
-	g.took(r, err)
+	if began.After(g.since) {
+		g.took(r, err)
+	}
 }
 
 // took notes a reading. After one that failed none counts. The caller holds mu.

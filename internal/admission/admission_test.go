@@ -96,6 +96,42 @@ func TestAReadingCountsForAMoment(t *testing.T) {
 	})
 }
 
+// When room was made the next create looks itself, and what began to look before counts no
+// more.
+func TestForgetLooksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looking, left := make(chan struct{}), admission.Reading{}
+		slow := false
+		gate := admission.New(func() (admission.Reading, error) {
+			r := left
+			if slow {
+				<-looking
+			}
+			return r, nil
+		}, admission.Reserve{DiskBytes: 1})
+		short := func() error { return gate.Admit(t.Context()) }
+		if err := short(); !errors.Is(err, errdefs.ErrDiskShort) {
+			t.Fatalf("error %v", err)
+		}
+		time.Sleep(300 * time.Millisecond)
+		slow = true
+		if short() == nil { // and another reading is taken, of before
+			t.Error("admitted")
+		}
+		synctest.Wait()
+		slow, left.DiskBytes = false, 1
+		gate.Forget()
+		if err := short(); err != nil {
+			t.Errorf("after room was made: %v", err)
+		}
+		close(looking)
+		synctest.Wait()
+		if err := short(); err != nil {
+			t.Errorf("after the older reading has come: %v", err)
+		}
+	})
+}
+
 // After a reading that failed the next create takes one itself.
 func TestNoReadingCountsAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

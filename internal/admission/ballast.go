@@ -117,6 +117,13 @@ func (b *Ballast) take(size int64) (err error) {
 	return err
 }
 
+// Forget has the next call of Whole try at once: somebody has made room.
+func (b *Ballast) Forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.at = time.Time{}
+}
+
 // Whole returns nil if all is held, which it tries to bring about, and Unavailable
 // if the disk has no room for it.
 func (b *Ballast) Whole(context.Context) error {
@@ -128,7 +135,7 @@ func (b *Ballast) Whole(context.Context) error {
 		}
 	}
 	if b.held < ballastBytes {
-		return errdefs.New(errdefs.Unavailable, "the disk of data_dir is full, so no session can be made or started; destroy sessions, remove snapshots, workspaces and images, or enlarge the disk")
+		return errdefs.Wrap(errdefs.ErrDiskShort, errdefs.Unavailable, "the disk of data_dir is full, so no session can be made or started; destroy sessions, remove snapshots, workspaces and images, or enlarge the disk")
 	}
 	return nil
 }

@@ -179,6 +179,7 @@ type Security struct {
 // Sessions is about all of them.
 type Sessions struct {
 	SurviveReboot bool
+	OnExpiry      string // stop, destroy; empty: by who made it
 }
 
 // Disk is about what sandboxes write to.

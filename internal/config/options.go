@@ -40,7 +40,7 @@ func (c *Config) sessionOptions() []option {
 	return []option{
 		{"default_image", text(&c.DefaultImage), "Image of a session whose client names none."},
 		{"allowed_images", texts(&c.AllowedImages), "Images that clients may use, by name or digest. Empty: every image in the store."},
-		{"session_ttl_seconds", seconds(&c.SessionTTL, 1, year), "Idle time after which a session ends, unless its client sets one. Any activity restarts it."},
+		{"session_ttl_seconds", seconds(&c.SessionTTL, 1, year), "Idle time after which a session is stopped or ends, as its `on_expiry` says, unless its client sets one. Any activity restarts it."},
 		{"session_idle_timeout_seconds", seconds(&c.SessionIdle, 1, year), "Idle time after which a session is paused or stopped, if its client asks for that and sets no time. At most half of its ttl."},
 		{"max_session_ttl_seconds", seconds(&c.MaxSessionTTL, 1, year), "The longest idle time a client may ask for."},
 		{"max_lifetime_seconds", seconds(&c.MaxLifetime, 0, 10*year), "A session ends this long after its creation, active or not. 0 is never."},
@@ -94,6 +94,7 @@ func (c *Config) hostOptions() []option {
 		{"docker.workspace", oneOf(&c.Docker.Workspace, "volume", WorkspaceInMemory), "Where the files of a session without a `workspace_id` are: in a `volume` of the engine, or in `memory`, where they end with the container, count as memory, and under a read-only root are bounded by `disk_mb` (docs/docker.md)."},
 		{"docker.tmpfs", directories(&c.Docker.Tmpfs), "Directories in memory that programs can write below a read-only root, beside /tmp and /run."},
 		{"security.seccomp", oneOf(&c.Security.Seccomp, "off", "mvp", "strict"), "System calls that sandboxes may make: all (`off`, never for hostile code), the allow-list with tracing for debuggers (`mvp`), the allow-list (`strict`)."},
+		{"sessions.on_expiry", oneOf(&c.Sessions.OnExpiry, "stop", "destroy"), "What happens to a session at the end of its ttl unless its client says otherwise: `stop` keeps its files for `stopped_retention_seconds`, `destroy` does not. When it is not set: `stop` for a session that has a name, or that somebody makes with `sandkasten create` or in the console, and `destroy` for others."},
 		{"sessions.survive_reboot", boolean(&c.Sessions.SurviveReboot), "Keep the files of running sessions over a crash or restart of the host: the sessions are then `stopped` and can be started. It makes disks slower and applies to new sessions. Stopped sessions survive in any case."},
 		{"disk.pool_mb", integer(&c.Disk.PoolMB, 0, 1<<30), "Keeps the disks of new sessions in a pool of this many MiB at most: one XFS file in `data_dir`, which takes only used space, and in which a fork copies no data. 0 keeps them in `data_dir` itself, which is right on XFS or Btrfs; elsewhere a fork copies all written data. At least 512; the first start fixes the size. It needs xfsprogs, and makes syncs of single files slower."},
 		{"admission.memory_reserve_mb", integer(&c.Admission.MemoryReserveMB, 0, 1<<24), "MiB of memory that the host must have left for another session to be created or started. 0 is no limit, here and in the next two."},

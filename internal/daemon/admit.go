@@ -55,3 +55,11 @@ func (d *Daemon) admitSession(gate *admission.Gate) func(context.Context, string
 		return d.ballast.Whole(ctx)
 	}
 }
+
+// freed has admitSession look at the disk anew, on which a session has made room.
+func (d *Daemon) freed(gate *admission.Gate) func() {
+	return func() {
+		gate.Forget()
+		d.ballast.Forget()
+	}
+}

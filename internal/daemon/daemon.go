@@ -247,7 +247,7 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 		return nil, fmt.Errorf("hold room in data_dir: %w", err)
 	}
 	sessions.Networks.ImageGroups = d.groupsOf
-	sessions.Admit, sessions.Snapshots.RoomToEnd = d.admitSession(gate), gate.RoomToEnd
+	sessions.Admit, sessions.Freed, sessions.Snapshots.RoomToEnd = d.admitSession(gate), d.freed(gate), gate.RoomToEnd
 	if sources := maps.Collect(drivers.Able[runtime.ImageSource](d.drivers)); len(sources) > 0 {
 		sessions.FetchImage = (&sourceImages{library: d.library, sources: sources}).fetch
 	}
@@ -318,6 +318,7 @@ func sessionOptions(cfg config.Config, rows *store.Store, set *drivers.Set, imag
 		Defaults: session.Defaults{
 			Image:        cfg.DefaultImage,
 			TTL:          cfg.SessionTTL,
+			OnExpiry:     session.OnExpiry(cfg.Sessions.OnExpiry),
 			IdleTimeout:  cfg.SessionIdle,
 			Retention:    cfg.StoppedFor,
 			RetentionOf:  retentionOf(cfg),

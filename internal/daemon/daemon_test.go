@@ -193,6 +193,7 @@ func get(t *testing.T, url, key string) (status int, body string) {
 func TestDaemonServesWithItsOwnKeyAndStops(t *testing.T) {
 	testenv.NeedsRoot(t)
 	cfg := testConfig(t)
+	cfg.Sessions.OnExpiry = "stop"
 	d, stop := start(t, cfg)
 	if status, body := get(t, d.URL()+"/healthz", ""); status != http.StatusOK || !strings.Contains(body, `"ok"`) {
 		t.Errorf("/healthz = %d %s", status, body)
@@ -212,6 +213,9 @@ func TestDaemonServesWithItsOwnKeyAndStops(t *testing.T) {
 		if status, body := get(t, d.URL()+path, strings.TrimSpace(string(key))); status != http.StatusOK {
 			t.Errorf("%s = %d %s", path, status, body)
 		}
+	}
+	if _, body := get(t, d.URL()+"/v1/info", strings.TrimSpace(string(key))); !strings.Contains(body, `"on_expiry":"stop"`) {
+		t.Errorf("the configuration's sessions.on_expiry is not in %s", body)
 	}
 	if err := stop(); err != nil {
 		t.Errorf("stop: %v", err)

@@ -71,6 +71,10 @@ var Reasons = []Reason{
 	QuotaExceeded,
 }
 
+// ErrDiskShort is the cause of a refusal for want of disk on the host, where its code does
+// not say so.
+var ErrDiskShort = errors.New("the host's disk is short")
+
 // Error carries a code, a text that is safe to show to the client, and an
 // optional cause for the log.
 type Error struct {

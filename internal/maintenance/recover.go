@@ -170,7 +170,7 @@ func recoveredSession(cfg config.Config, status runtime.Status, spec runtime.Spe
 		ID: session.ID(status.ID), Name: name, Sandbox: status.ID, Image: spec.Image, ImageDigest: spec.Image, State: state,
 		BootID: strings.ToLower(rand.Text()), Cwd: "/workspace", Hostname: spec.Hostname, Limits: spec.Limits,
 		Network: spec.Network, ReadonlyRoot: spec.ReadonlyRoot, Labels: labels, Owner: cmp.Or(spec.Owner, owner),
-		CreatedAt: status.CreatedAt, LastActivity: now, TTL: cfg.MaxSessionTTL, OnIdle: session.OnIdleDestroy, AutoResume: true,
+		CreatedAt: status.CreatedAt, LastActivity: now, TTL: cfg.MaxSessionTTL, OnIdle: session.OnIdleDestroy, OnExpiry: session.OnExpiryDestroy, ByHand: true, AutoResume: true,
 	}
 }
 

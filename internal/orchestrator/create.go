@@ -179,7 +179,7 @@ func (s *Service) plan(x Session, restore string) (session.CreateRequest, error)
 	}
 	return session.CreateRequest{
 		Name: CoreName(x.ID), WorkspaceID: s.keptWorkspace(x), Image: cmp.Or(s.opts.ImageAliases[x.Image], x.Image), Driver: driver, Limits: limits,
-		TTL: maxima.TTL, OnIdle: session.OnIdleDestroy, FileScope: session.FileScopeSandbox, RestoreSnapshotID: restore,
+		TTL: maxima.TTL, OnIdle: session.OnIdleDestroy, OnExpiry: session.OnExpiryDestroy, FileScope: session.FileScopeSandbox, RestoreSnapshotID: restore,
 		Labels: map[string]string{LabelSession: x.ID, "astraforge.sandbox.user": x.Owner},
 	}, nil
 }

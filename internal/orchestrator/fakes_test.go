@@ -176,7 +176,7 @@ func (f *fakeCore) Create(ctx context.Context, p auth.Principal, req session.Cre
 		}
 		files = maps.Clone(saved)
 	}
-	x := &fakeSession{session.Session{ID: session.ID(f.id()), Name: req.Name, Owner: p.Owner, State: session.Running, Image: req.Image, Limits: req.Limits}, files}
+	x := &fakeSession{session.Session{ID: session.ID(f.id()), Name: req.Name, Owner: p.Owner, State: session.Running, Image: req.Image, Limits: req.Limits, OnExpiry: req.OnExpiry}, files}
 	f.sessions[x.ID] = x
 	return x.Session, ctx.Err()
 }

@@ -101,6 +101,10 @@ func TestReadySessionIsReused(t *testing.T) {
 		if other := w.create(orchestrator.CreateRequest{}, true); other.ID == someID || other.Core == first.Core {
 			t.Errorf("a session without an ID is %+v", other)
 		}
+		// It has a name and is saved before it ends: nothing that is stopped stays of it.
+		if core := w.core.sessions[first.Core]; core.OnExpiry != session.OnExpiryDestroy {
+			t.Errorf("at the end of its time the core's session is to be %q", core.OnExpiry)
+		}
 		if x, err := w.Get(t.Context(), alice, string(first.Core)); err != nil || x.ID != someID {
 			t.Errorf("by its core: %+v, %v", x, err)
 		}

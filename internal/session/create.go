@@ -56,7 +56,7 @@ func (c *core) createFor(ctx context.Context, p auth.Principal, req CreateReques
 	defer cancel()
 	made := c.newEntry(s)
 	made.cancelCreate = cancel
-	e, first, err := c.claim(made, c.roomFor(p))
+	e, first, err := c.claim(ctx, made, c.roomFor(p))
 	if err != nil {
 		return Session{}, err
 	}
@@ -160,7 +160,7 @@ func (s createStep) take(ctx context.Context) error {
 // the snapshot's image, the image's digest, and what the session may reach. It makes
 // nothing.
 func (m *creation) prepare(ctx context.Context, s *Session) (err error) {
-	if err := m.core.opts.Admit(ctx, s.payer()); err != nil {
+	if err := m.core.admit(ctx, *s); err != nil {
 		return err
 	}
 	if err := m.findSnapshot(ctx, s); err != nil {

@@ -147,6 +147,9 @@ func (c *core) commit(ctx context.Context, e *entry, to State, reason string) er
 		return err
 	}
 	s.End = ""
+	if to == Running {
+		s.ByHand = false
+	}
 	if to.Ended() {
 		s.EndedAt = clock()
 	}

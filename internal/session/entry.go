@@ -168,6 +168,14 @@ func (e *entry) use() {
 	e.touch()
 }
 
+// stopByHand is use by a client who stops the session.
+func (e *entry) stopByHand() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.record.session.ByHand = true
+	e.touch()
+}
+
 // errPaused is begin's refusal of a session that can be woken.
 var errPaused = errors.New("the session is paused")
 

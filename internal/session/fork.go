@@ -195,7 +195,7 @@ func (f *forking) earlier(ctx context.Context, planned []Session) ([]Session, er
 // claim enters the forks into the live sessions, all or none.
 func (f *forking) claim(ctx context.Context, planned []Session) error {
 	for i, s := range planned {
-		e, first, err := f.core.claim(f.core.newEntry(s), f.room)
+		e, first, err := f.core.claim(ctx, f.core.newEntry(s), f.room)
 		if err == nil && !first {
 			if i == 0 { // of a create that has no row yet
 				_, err = follow(ctx, e, s)

@@ -1,12 +1,42 @@
 package session
 
 import (
+	"context"
 	"strings"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session/ids"
 )
+
+// nameTaken refuses a second session of s's name, with what to do about s.
+func nameTaken(s Session) error {
+	if s.State == Stopped {
+		return errdefs.New(errdefs.AlreadyExists, "the name %s is session %s's, which is stopped (%s): start it to go on with its files (`sandkasten start %s`), destroy it with its files (`sandkasten rm %s`), or take another name",
+			s.Name, s.ID, s.EndReason, s.Name, s.Name)
+	}
+	return errdefs.New(errdefs.AlreadyExists, "the name %s is session %s's; destroy that, or take another name", s.Name, s.ID)
+}
+
+// NoneCalled is the refusal of ref, which Find knows no session by: what became of the
+// last session of p's that had the name, if it is known.
+func (c *Sessions) NoneCalled(ctx context.Context, p auth.Principal, ref string) error {
+	s, err := c.store.LastNamed(ctx, p.Owner, ref)
+	if err != nil || s.Helper {
+		return ErrNoSession()
+	}
+	return errdefs.New(errdefs.NotFound, "no session is called %s now; %s, which was, %s at %s: %s",
+		ref, s.ID, ended(s.State), s.EndedAt.UTC().Format(time.DateTime), s.EndReason).Because(errdefs.NoSuchSession)
+}
+
+// ended is a state that is an end, as something that happened.
+func ended(s State) string {
+	if s == Failed || s == Crashed || s == Expired {
+		return string(s)
+	}
+	return "was " + string(s)
+}
 
 // MinPrefix is how much of an id is enough to mean the only thing whose id begins so. Less would be a mistake more often than an abbreviation.
 const MinPrefix = 3

@@ -48,6 +48,8 @@ type Options struct {
 	// started, with a context that ends when that is done. Everything is admitted without it.
 	Admit func(ctx context.Context, owner string) error
 
+	Freed func() // called when a session has ended because Admit found the disk short, before it is asked again; nothing
+
 	Events *events.Hub // takes what happens to sessions and in them; nil takes none
 
 	Settled func() // called once the sessions of an earlier daemon have been adopted; nothing
@@ -104,6 +106,8 @@ type Store interface {
 	// FindKey returns the session of owner that was created with an
 	// idempotency key and has not failed, or NotFound.
 	FindKey(ctx context.Context, owner, key string) (Session, error)
+	// LastNamed returns the session of owner with a name that ended last, or NotFound.
+	LastNamed(ctx context.Context, owner, name string) (Session, error)
 	// List returns the sessions that match, oldest first.
 	List(ctx context.Context, filter ListFilter) ([]Session, error)
 	// Touch records activity on sessions that exist, all in one transaction.
@@ -162,6 +166,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Quotas == nil {
 		o.Quotas = auth.FixedQuotas{}
+	}
+	if o.Freed == nil {
+		o.Freed = func() {}
 	}
 	if o.Settled == nil {
 		o.Settled = func() {}

@@ -52,6 +52,7 @@ func (c *core) plan(p auth.Principal, req CreateRequest) (Session, error) {
 		MaxLifetime:    c.opts.Maxima.Lifetime,
 		Retention:      d.Retention,
 		OnIdle:         OnIdleDestroy,
+		OnExpiry:       d.onExpiry(req.Name),
 		AutoResume:     true,
 		BootID:         ids.New(),
 	}

@@ -15,10 +15,11 @@ import (
 // Policy is how long a session may live and what happens when nothing uses it.
 // Zero fields leave what there is.
 type Policy struct {
-	TTL         time.Duration // idle time after which it ends, in whatever state
+	TTL         time.Duration // idle time after which OnExpiry happens
 	Lifetime    time.Duration // from its creation on, active or not
 	IdleTimeout time.Duration // idle time after which OnIdle happens
 	OnIdle      OnIdle
+	OnExpiry    OnExpiry `json:",omitempty"` // without it a fork's request has the hash that it had before
 	AutoResume  *bool
 }
 
@@ -52,6 +53,9 @@ func (c *Sessions) Update(ctx context.Context, p auth.Principal, id ID, req Upda
 	if err := c.checkIdleOf(e, s.OnIdle); err != nil && s.State.Alive() {
 		return Session{}, err
 	}
+	if c.stoppable(e) != nil {
+		s.OnExpiry = OnExpiryDestroy
+	}
 	if req.Labels != nil {
 		s.Labels = req.Labels
 	}
@@ -82,6 +86,7 @@ func (c *core) decide(s Session, p Policy) (Session, error) {
 		check.Seconds("lifetime_seconds", p.Lifetime, c.opts.Maxima.Lifetime),
 		check.Seconds("idle_timeout_seconds", p.IdleTimeout, c.opts.Maxima.TTL),
 		c.checkOnIdle(p.OnIdle),
+		checkOnExpiry(p.OnExpiry),
 	)
 	if err != nil {
 		return s, err
@@ -90,6 +95,9 @@ func (c *core) decide(s Session, p Policy) (Session, error) {
 	s.MaxLifetime = cmp.Or(p.Lifetime, s.MaxLifetime)
 	s.IdleTimeout = cmp.Or(p.IdleTimeout, s.IdleTimeout)
 	s.OnIdle = cmp.Or(p.OnIdle, s.OnIdle)
+	if s.OnExpiry = cmp.Or(p.OnExpiry, s.OnExpiry); c.stops == nil {
+		s.OnExpiry = OnExpiryDestroy
+	}
 	if p.AutoResume != nil {
 		s.AutoResume = *p.AutoResume
 	}
@@ -106,6 +114,9 @@ func (c *core) decide(s Session, p Policy) (Session, error) {
 // of it.
 func (c *core) withRetention(s Session) Session {
 	s.Retention = c.defaultsOf(s.Owner).Retention
+	if c.stops == nil {
+		s.OnExpiry = OnExpiryDestroy
+	}
 	return s
 }
 

@@ -11,6 +11,7 @@ import (
 type Defaults struct {
 	Image        string                   // none: a request without an image is refused
 	TTL          time.Duration            // 30 minutes
+	OnExpiry     OnExpiry                 // stop for a session with a name, else destroy
 	IdleTimeout  time.Duration            // of a session to be paused or stopped: 5 minutes, or half its TTL if that is less
 	Retention    time.Duration            // of a stopped session: 7 days
 	RetentionOf  map[string]time.Duration // Retention for owners who have another one

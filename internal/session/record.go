@@ -36,6 +36,9 @@ func (r *record) open(sandbox runtime.Sandbox) {
 		return
 	}
 	r.session.Sandbox = sandbox.ID()
+	if isVolatile(sandbox) {
+		r.session.OnExpiry = OnExpiryDestroy
+	}
 	r.box = box{sandbox: sandbox, client: &runnerclient.Client{Dial: sandbox.DialRunner}}
 }
 

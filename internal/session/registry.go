@@ -112,21 +112,21 @@ func (r *registry) entries() []*entry {
 	return slices.Collect(maps.Values(r.live))
 }
 
-// claim enters the entry of a new session into the live ones if limit lets it, or
+// enter enters the entry of a new session into the live ones if limit lets it, or
 // returns the one that already has its idempotency key. It is the one place where two
 // creates meet.
-func (r *registry) claim(e *entry, limit room) (living *entry, first bool, err error) {
+func (r *registry) enter(e *entry, limit room) (living *entry, first bool, err error) {
 	s := e.snapshot()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if earlier := r.byKey[key{s.Owner, s.IdempotencyKey}]; earlier != nil {
 		return earlier, false, nil
 	}
-	if err := r.checkRoom(s, limit); err != nil {
-		return nil, false, err
+	if other := r.byName[named{s.Owner, s.Name}]; other != nil { // first: room is never made of it
+		return nil, false, nameTaken(other.snapshot())
 	}
-	if other := r.byName[named{s.Owner, s.Name}]; other != nil {
-		return nil, false, errdefs.New(errdefs.AlreadyExists, "the name %s is session %s's; destroy that, or take another name", s.Name, other.id)
+	if err := limit.check(len(r.live), r.heldBy(s.Owner), s); err != nil {
+		return nil, false, err
 	}
 	r.add(e)
 	return e, true, nil
@@ -150,12 +150,13 @@ type room struct {
 	owner auth.Quota
 }
 
-// checkRoom refuses a session over the maxima. The caller holds mu.
-func (r *registry) checkRoom(s Session, limit room) error {
-	if limit.all > 0 && len(r.live) >= limit.all {
+// check refuses a session that is over the maxima beside so many live ones, and what
+// there is of its owner's.
+func (limit room) check(live int, there quota.Sum, s Session) error {
+	if limit.all > 0 && live >= limit.all {
 		return errdefs.New(errdefs.ResourceExhausted, "the daemon's maximum of %d sessions is reached; destroy one or wait for one to expire", limit.all)
 	}
-	return quota.CheckCreate(limit.owner, r.heldBy(s.Owner), quota.Held{Limits: s.Limits})
+	return quota.CheckCreate(limit.owner, there, quota.Held{Limits: s.Limits})
 }
 
 // heldBy is what the sessions and workspaces of an owner have. The caller holds mu.

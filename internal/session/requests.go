@@ -31,6 +31,7 @@ type CreateRequest struct {
 	Lifetime    time.Duration // this, TTL and what follows are its Policy
 	IdleTimeout time.Duration
 	OnIdle      OnIdle
+	OnExpiry    OnExpiry `json:",omitempty"` // as FileScope
 	AutoResume  *bool
 
 	helper bool // see Session.Helper
@@ -38,5 +39,5 @@ type CreateRequest struct {
 
 // Policy is the part of the request that Update can change later.
 func (r CreateRequest) Policy() Policy {
-	return Policy{TTL: r.TTL, Lifetime: r.Lifetime, IdleTimeout: r.IdleTimeout, OnIdle: r.OnIdle, AutoResume: r.AutoResume}
+	return Policy{TTL: r.TTL, Lifetime: r.Lifetime, IdleTimeout: r.IdleTimeout, OnIdle: r.OnIdle, OnExpiry: r.OnExpiry, AutoResume: r.AutoResume}
 }

@@ -43,9 +43,11 @@ type Session struct {
 
 	CreatedAt    time.Time
 	LastActivity time.Time
-	TTL          time.Duration // idle time after which it ends; activity starts it anew
+	TTL          time.Duration // idle time after which OnExpiry happens; activity starts it anew
 	IdleTimeout  time.Duration // idle time after which OnIdle happens; 0, with OnIdleDestroy, is none
 	OnIdle       OnIdle
+	OnExpiry     OnExpiry      // what happens when its TTL is over
+	ByHand       bool          // of a stopped one: a client stopped it, so it makes room for no other
 	AutoResume   bool          // an operation wakes it when it is paused
 	MaxLifetime  time.Duration // absolute, from CreatedAt; 0 is none
 	Retention    time.Duration // of a stopped one, instead of TTL; of the configuration and in no row
@@ -83,7 +85,8 @@ func (s Session) IdleAt() time.Time {
 	return s.LastActivity.Add(s.IdleTimeout)
 }
 
-// ExpiresAt is when the reaper will end the session if nothing happens.
+// ExpiresAt is when the reaper will end the session, or stop it as OnExpiry says, if
+// nothing happens.
 func (s Session) ExpiresAt() time.Time {
 	idle := s.TTL
 	switch {

@@ -14,7 +14,7 @@ import (
 
 // Stop ends a session's processes and keeps its files, and returns the
 // session. Operations in progress end as when the sandbox dies. To stop what is
-// stopped is not an error; to stop what has its files in memory is Unimplemented. If the
+// stopped is not an error, and keeps it from making room for others; to stop what has its files in memory is Unimplemented. If the
 // driver cannot do it now, it returns Unavailable and the session stays in state stopping:
 // the next Stop, or the reaper, goes on. If the files are lost, the session crashed.
 func (c *Sessions) Stop(ctx context.Context, p auth.Principal, id ID) (_ Session, err error) {
@@ -29,10 +29,15 @@ func (c *Sessions) Stop(ctx context.Context, p auth.Principal, id ID) (_ Session
 	}
 	defer e.Release()
 	switch s := e.snapshot(); {
+	case s.State == Stopped && s.ByHand:
 	case s.State == Stopped:
+		s.ByHand = true
+		if err = c.put(ctx, s); err == nil {
+			e.replace(s)
+		}
 	case s.State.Alive(), s.State == Stopping && s.End == Stopped:
 		if err = c.stoppable(e); err == nil {
-			e.use()
+			e.stopByHand()
 			err = c.end(ctx, e, as(Stopped, "a client stopped it"))
 		}
 	default:
@@ -78,7 +83,7 @@ func (c *Sessions) Start(ctx context.Context, p auth.Principal, id ID) (_ Sessio
 func (c *core) boot(ctx context.Context, e *entry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.opts.CreateTimeout)
 	defer cancel()
-	if err := c.opts.Admit(ctx, e.snapshot().payer()); err != nil {
+	if err := c.admit(ctx, e.snapshot()); err != nil {
 		return err
 	}
 	leave, err := c.admitStart(e, c.opts.Quotas.QuotaOf(auth.Principal{Owner: e.owner, Quota: e.owner}))
@@ -118,10 +123,16 @@ func (c *core) stoppable(e *entry) error {
 	if c.stops == nil {
 		return errCannotStop
 	}
-	if v, ok := e.box().sandbox.(runtime.Volatile); ok && v.Volatile() {
+	if isVolatile(e.box().sandbox) {
 		return errdefs.New(errdefs.Unimplemented, "the files of this session are in memory, and a stop would lose them: take a snapshot, and destroy it")
 	}
 	return nil
+}
+
+// isVolatile reports whether a stop would lose the files of a sandbox. nil is none.
+func isVolatile(sandbox runtime.Sandbox) bool {
+	v, ok := sandbox.(runtime.Volatile)
+	return ok && v.Volatile()
 }
 
 // halt stops a sandbox.

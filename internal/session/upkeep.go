@@ -60,24 +60,14 @@ func (c *Upkeep) Finish(ctx context.Context, p auth.Principal, id ID) error {
 	return c.endLocked(ctx, e, func(s Session) (State, string) { return s.End, s.EndReason })
 }
 
-// Expire ends a session whose time is up. It looks again first: an operation
-// that came in time keeps the session alive.
+// Expire ends a session whose time is up, or stops it as its OnExpiry says. It looks
+// again first: an operation that came in time keeps the session alive.
 func (c *Upkeep) Expire(ctx context.Context, p auth.Principal, id ID) error {
 	e, err := c.find(ctx, p, id)
 	if e == nil || c.opts.Held(ctx, id) {
 		return err
 	}
-	return c.endLocked(ctx, e, func(s Session) (State, string) {
-		now := time.Now()
-		switch {
-		case !s.State.settled() || now.Before(s.ExpiresAt()):
-			return "", ""
-		case s.MaxLifetime > 0 && !now.Before(s.CreatedAt.Add(s.MaxLifetime)):
-			return Expired, "it reached its maximum lifetime of " + s.MaxLifetime.String()
-		default:
-			return Expired, idleFor(s.ExpiresAt().Sub(s.LastActivity))
-		}
-	})
+	return c.endLocked(ctx, e, func(s Session) (State, string) { return s.expiry(time.Now()) })
 }
 
 func idleFor(d time.Duration) string { return "it was idle for " + d.String() }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session/quota"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
 
@@ -34,7 +36,7 @@ func (c *Sessions) OfWorkspace(ctx context.Context, p auth.Principal, id string)
 			}
 		}
 	}
-	s, err := c.createFor(ctx, p, CreateRequest{WorkspaceID: id, TTL: min(filesTTL, c.opts.Maxima.TTL), helper: true})
+	s, err := c.createFor(ctx, p, CreateRequest{WorkspaceID: id, TTL: min(filesTTL, c.opts.Maxima.TTL), OnExpiry: OnExpiryDestroy, helper: true})
 	return s.ID, err
 }
 
@@ -71,11 +73,17 @@ func (h host) Users() iter.Seq[workspaces.User] {
 
 // Keep implements workspaces.Sessions. Whatever is made counts in one place: of creates
 // and workspaces at once no more succeed than there is room for.
-func (h host) Keep(owner string, sizeMB int64, most int) error {
+func (h host) Keep(ctx context.Context, owner string, sizeMB int64, most int) error {
 	q := h.core.opts.Quotas.QuotaOf(auth.Principal{Owner: owner, Quota: owner})
-	h.core.mu.Lock()
-	defer h.core.mu.Unlock()
-	return h.core.kept.Add(q, h.core.heldBy(owner), owner, sizeMB, most)
+	fits := func(_ int, there quota.Sum) bool { return there.DiskMB+sizeMB <= q.DiskMB }
+	for {
+		h.core.mu.Lock()
+		err := h.core.kept.Add(q, h.core.heldBy(owner), owner, sizeMB, most)
+		h.core.mu.Unlock()
+		if !errdefs.Is(err, errdefs.InsufficientSpace) || !h.core.makeRoom(ctx, owner, fits, err) {
+			return err
+		}
+	}
 }
 
 // Count implements workspaces.Sessions.

@@ -24,7 +24,7 @@ var _ session.Store = (*Store)(nil)
 // columns are in the order of values and scan.
 const columns = `id, sandbox, image, image_digest, state, end_state, end_reason, workspace_id, cwd, hostname,
 	cpu, memory_mb, pids, disk_mb, network, readonly_root, labels, owner, idempotency_key, request_hash,
-	created_at, last_activity, ttl_us, max_lifetime_us, ended_at, boot_id, idle_timeout_us, on_idle, auto_resume, helper, forked_from, name, file_scope`
+	created_at, last_activity, ttl_us, max_lifetime_us, ended_at, boot_id, idle_timeout_us, on_idle, auto_resume, helper, forked_from, name, file_scope, on_expiry, by_hand`
 
 // What is selected beside the columns: what a session may reach, or nothing in a
 // database that no daemon of this version has opened yet.
@@ -42,7 +42,7 @@ var putSQL = `INSERT INTO sessions (` + columns + `) VALUES (` + strings.Repeat(
 		last_activity = max(last_activity, excluded.last_activity), ttl_us = excluded.ttl_us,
 		max_lifetime_us = excluded.max_lifetime_us, labels = excluded.labels, ended_at = excluded.ended_at,
 		boot_id = excluded.boot_id, idle_timeout_us = excluded.idle_timeout_us, on_idle = excluded.on_idle,
-		auto_resume = excluded.auto_resume`
+		auto_resume = excluded.auto_resume, on_expiry = excluded.on_expiry, by_hand = excluded.by_hand`
 
 func values(s session.Session) ([]any, error) {
 	labels, err := json.Marshal(s.Labels)
@@ -53,7 +53,7 @@ func values(s session.Session) ([]any, error) {
 		string(s.ID), string(s.Sandbox), s.Image, s.ImageDigest, string(s.State), string(s.End), s.EndReason, s.WorkspaceID, s.Cwd, s.Hostname,
 		s.Limits.CPU, s.Limits.MemoryMB, s.Limits.Pids, s.Limits.DiskMB, string(s.Network.Mode), s.ReadonlyRoot, string(labels), s.Owner, s.IdempotencyKey, s.RequestHash,
 		micros(s.CreatedAt), micros(s.LastActivity), s.TTL.Microseconds(), s.MaxLifetime.Microseconds(), micros(s.EndedAt),
-		s.BootID, s.IdleTimeout.Microseconds(), string(s.OnIdle), s.AutoResume, s.Helper, string(s.ForkedFrom), s.Name, string(s.FileScope),
+		s.BootID, s.IdleTimeout.Microseconds(), string(s.OnIdle), s.AutoResume, s.Helper, string(s.ForkedFrom), s.Name, string(s.FileScope), string(s.OnExpiry), s.ByHand,
 	}, nil
 }
 
@@ -65,7 +65,7 @@ func scan(row row) (session.Session, error) {
 		&s.ID, &s.Sandbox, &s.Image, &s.ImageDigest, &s.State, &s.End, &s.EndReason, &s.WorkspaceID, &s.Cwd, &s.Hostname,
 		&s.Limits.CPU, &s.Limits.MemoryMB, &s.Limits.Pids, &s.Limits.DiskMB, &s.Network.Mode, &s.ReadonlyRoot, &labels, &s.Owner, &s.IdempotencyKey, &s.RequestHash,
 		&created, &active, &ttl, &lifetime, &ended,
-		&s.BootID, &idle, &s.OnIdle, &s.AutoResume, &s.Helper, &s.ForkedFrom, &s.Name, &s.FileScope,
+		&s.BootID, &idle, &s.OnIdle, &s.AutoResume, &s.Helper, &s.ForkedFrom, &s.Name, &s.FileScope, &s.OnExpiry, &s.ByHand,
 		&reach,
 	)
 	if err != nil {
@@ -143,6 +143,12 @@ func (s *Store) FindKey(ctx context.Context, owner, key string) (session.Session
 		return x, wrap("find a session by its key", err)
 	}
 	return x, nil
+}
+
+// LastNamed implements session.Store.
+func (s *Store) LastNamed(ctx context.Context, owner, name string) (session.Session, error) {
+	return found(scan(s.read.QueryRowContext(ctx, "SELECT "+s.selected+` FROM sessions
+		WHERE owner = ? AND name = ? AND name <> '' AND ended_at <> 0 ORDER BY ended_at DESC LIMIT 1`, owner, name)))
 }
 
 // List implements session.Store.

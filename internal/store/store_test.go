@@ -67,7 +67,7 @@ func full(id session.ID) session.Session {
 		Network: runtime.Network{Mode: runtime.NetworkNone}, ReadonlyRoot: true, FileScope: session.FileScopeSandbox, Labels: map[string]string{"a": `"b"`},
 		Owner: "alice", Helper: true, ForkedFrom: "source", IdempotencyKey: "key-" + string(id), RequestHash: "hash",
 		CreatedAt: epoch, LastActivity: epoch.Add(time.Second), TTL: time.Minute, MaxLifetime: time.Hour, EndedAt: epoch.Add(time.Minute),
-		BootID: "boot", IdleTimeout: time.Second, OnIdle: session.OnIdlePause, AutoResume: true,
+		BootID: "boot", IdleTimeout: time.Second, OnIdle: session.OnIdlePause, OnExpiry: session.OnExpiryStop, ByHand: true, AutoResume: true,
 	}
 }
 
@@ -164,6 +164,29 @@ func TestList(t *testing.T) {
 		}
 		if got := strings.Join(ids, " "); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.filter, got, c.want)
+		}
+	}
+}
+
+// A name is of the session that had it last, once it has ended, and of its owner's.
+func TestLastNamed(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "db"))
+	named := func(id session.ID, owner, name string, ended time.Duration) session.Session {
+		x := running(id)
+		x.Owner, x.Name = owner, name
+		if ended > 0 {
+			x.State, x.EndedAt = session.Expired, epoch.Add(ended)
+		}
+		return x
+	}
+	put(t, s, named("new", "alice", "build", 3), named("newest", "alice", "build", 5*time.Hour), named("old", "alice", "build", 2),
+		named("living", "alice", "build", 0), named("bobs", "bob", "build", 9*time.Hour), named("nameless", "alice", "", 9*time.Hour))
+	if got, err := s.LastNamed(t.Context(), "alice", "build"); err != nil || got.ID != "newest" {
+		t.Errorf("%s, %v", got.ID, err)
+	}
+	for _, c := range [][2]string{{"carol", "build"}, {"alice", "other"}, {"alice", ""}} {
+		if _, err := s.LastNamed(t.Context(), c[0], c[1]); !errdefs.Is(err, errdefs.NotFound) {
+			t.Errorf("%s of %s: %v", c[1], c[0], err)
 		}
 	}
 }

@@ -168,6 +168,7 @@ type DaemonDefaults struct {
 	NetworkMode        string `json:"network_mode"`
 	ReadonlyRootfs     bool   `json:"readonly_rootfs"`
 	TTLSeconds         int64  `json:"ttl_seconds"`
+	OnExpiry           string `json:"on_expiry,omitempty"` // after TTLSeconds: named, stop or destroy; named is stop for a session with a name
 	IdleTimeoutSeconds int64  `json:"idle_timeout_seconds"`
 	RetentionSeconds   int64  `json:"stopped_retention_seconds"` // of a stopped session
 	TimeoutMS          int64  `json:"timeout_ms"`                // of a command

@@ -34,6 +34,7 @@ type SessionInfo struct {
 	ReadonlyRootfs     bool              `json:"readonly_rootfs"`
 	FileScope          string            `json:"file_scope,omitempty"` // empty is what the configuration says
 	TTLSeconds         int64             `json:"ttl_seconds"`
+	OnExpiry           string            `json:"on_expiry,omitempty"` // after TTLSeconds: stop or destroy
 	LifetimeSeconds    int64             `json:"lifetime_seconds,omitempty"`
 	RetentionSeconds   int64             `json:"stopped_retention_seconds"` // how long it is kept when it is stopped
 	OnIdle             string            `json:"on_idle"`                   // pause, stop or destroy
@@ -52,7 +53,8 @@ type SessionInfo struct {
 
 // UpdateOptions is what can be changed of a session.
 type UpdateOptions struct {
-	TTL         time.Duration     `json:"-"`                     // without use, after which it ends; whole seconds
+	TTL         time.Duration     `json:"-"`                     // without use, after which OnExpiry happens; whole seconds
+	OnExpiry    string            `json:"on_expiry,omitempty"`   // stop, which keeps its files for a while, or destroy
 	Lifetime    time.Duration     `json:"-"`                     // from its creation to its end; whole seconds
 	OnIdle      string            `json:"on_idle,omitempty"`     // pause, stop or destroy
 	IdleTimeout time.Duration     `json:"-"`                     // until OnIdle; whole seconds
@@ -125,7 +127,8 @@ type Session struct {
 
 // CreateSession makes a session and returns when it can run commands. Each call
 // makes one, also if it has to be sent more than once. The caller ends it with
-// Destroy; otherwise it lives until nobody has used it for its TTL.
+// Destroy. Otherwise it ends when nobody has used it for its TTL, or is stopped with
+// its files if it has a name or OnExpiry says so.
 func (c *Client) CreateSession(ctx context.Context, o *CreateOptions) (*Session, error) {
 	options := value(o)
 	if options.Network != nil {

@@ -30,13 +30,13 @@ mkfs.xfs -q /var/tmp/engine
 mount -o loop,pquota /var/tmp/engine /engine
 engine
 start env
-id=$(sandkasten create base --disk 64)
+id=$(sandkasten create base --disk 64 2> /dev/null)
 sandkasten exec $id 'printf %30000000s > /a && echo fits'
 sandkasten exec $id 'cat /dev/zero > /b 2>/dev/null' 2>&1 | grep -o 'disk was full'
 sandkasten exec $id '(cat /dev/zero > /workspace/c) 2>/dev/null || echo full, too'
 sandkasten exec $id '> /b; > /workspace/c; printf %30000000s > /workspace/c && echo again'
 sandkasten stats $id --json | tr ',' '\n' | grep -o '"disk_limit[a-z_]*": *67108864'
-other=$(sandkasten create base --disk 64)
+other=$(sandkasten create base --disk 64 2> /dev/null)
 sandkasten exec $other 'printf %50000000s > /a && echo apart'
 sandkasten fork $other --count 1 > /dev/null
 sandkasten rm --all > /dev/null
@@ -54,7 +54,7 @@ who() { sandkasten exec $1 'read a b c < /proc/self/uid_map; echo $a $b $c as $E
 stop() { kill $daemon; wait $daemon; }
 again() { start "$@"; until sandkasten keep $root > /dev/null 2>&1; do sleep 0.2; done; }
 start env
-root=$(sandkasten create base)
+root=$(sandkasten create base 2> /dev/null)
 who $root
 echo copied > /var/tmp/copied
 sandkasten cp /var/tmp/copied $root:copied 2> /dev/null
@@ -67,13 +67,13 @@ sandkasten exec $root 'cat /kept copied'
 stop
 again env SANDKASTEN_DOCKER__USER=1000:1000
 sandkasten exec $root 'echo still $EUID'
-user=$(sandkasten create base)
+user=$(sandkasten create base 2> /dev/null)
 who $user
 sandkasten cp /var/tmp/copied $user:copied 2> /dev/null
 sandkasten exec $user 'echo more >> copied; cat copied; (echo x > /kept) 2> /dev/null || echo not there'
 stop
 again env SANDKASTEN_DOCKER__USERNS=host
-who $(sandkasten create base)
+who $(sandkasten create base 2> /dev/null)
 sandkasten rm --all > /dev/null
 stop
 kill $engine; wait $engine

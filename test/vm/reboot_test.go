@@ -68,7 +68,7 @@ for id in $durable $stopped $user; do
 done
 sandkasten fsck
 sandkasten rm --all > /dev/null
-new=$(sandkasten create base)
+new=$(sandkasten create base 2> /dev/null)
 sandkasten exec $new 'echo new'
 sandkasten rm $new > /dev/null
 kill $daemon; wait $daemon
@@ -142,7 +142,7 @@ left back
 date -s '+2 days' >/dev/null
 start env
 left down
-short=$(sandkasten create base --ttl 1s)
+short=$(sandkasten create base --ttl 1s --on-expiry destroy 2>/dev/null)
 until sandkasten ls --all | grep $short | grep -o expired; do sleep 0.5; done
 sandkasten rm $id >/dev/null
 kill $daemon; wait $daemon

@@ -26,7 +26,7 @@ await run(async (page) => {
     await image.locator("option", { hasText: "base" }).waitFor({ state: "attached" });
     assert.equal(await image.inputValue(), "the default");
     await image.selectOption("base");
-    await dialog.getByText('"image":"base"').waitFor();
+    await dialog.getByText('"image":"base","on_expiry":"stop"').waitFor();
     await image.selectOption("the default");
     await dialog.getByLabel("Begin with the files of a snapshot").fill(snapshot.id);
     assert.equal(await image.inputValue(), "the snapshot's");

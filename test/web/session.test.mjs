@@ -156,6 +156,14 @@ await run(async (page) => {
     await page.getByRole("button", { name: "Save" }).click();
     assert.deepEqual((await sent).postDataJSON(), { lifetime_seconds: 86400 }, "only what was changed is sent");
     await page.getByText("Saved").waitFor();
+    assert.equal(await page.getByLabel("When it expires").inputValue(), (await api("GET", at)).on_expiry);
+    for (const then of ["stop", "destroy"]) {
+      if ((await api("GET", at)).on_expiry === then) continue;
+      await page.getByLabel("When it expires").selectOption(then);
+      await page.getByRole("button", { name: "Save" }).click();
+      await page.getByText("Saved").waitFor();
+      assert.equal((await api("GET", at)).on_expiry, then);
+    }
     await look(page, "session-limits");
   });
 

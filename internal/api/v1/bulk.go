@@ -131,10 +131,7 @@ func (s *surface) changeEach(ctx context.Context, action bulkAction, refs []stri
 func (s *surface) changeOne(ctx context.Context, action bulkAction, index int, ref string) bulkOutcome {
 	start := time.Now()
 	caller := api.Caller(ctx)
-	id, err := s.manager.Sessions.Find(caller, ref)
-	if err == nil && !isID(string(id)) {
-		id, err = "", session.ErrNoSession()
-	}
+	id, err := s.called(ctx, ref)
 	// Who has gone, or lost the key, changes nothing more.
 	if ended := context.Cause(ctx); ended != nil {
 		err = errors.Join(err, ended)

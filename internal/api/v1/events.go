@@ -119,11 +119,8 @@ func (s *surface) followEvents(ctx context.Context, in *eventsInput) (*kit.Strea
 	}
 	var id session.ID
 	if in.Session != "" {
-		if id, err = s.manager.Sessions.Find(api.Caller(ctx), in.Session); err != nil {
+		if id, err = s.called(ctx, in.Session); err != nil {
 			return nil, err
-		}
-		if !isID(string(id)) {
-			return nil, session.ErrNoSession()
 		}
 	}
 	follows, err := s.manager.Events.Subscribe(ctx, api.Caller(ctx), id, req)

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -38,6 +39,7 @@ type WorkspaceInfo struct {
 type Defaults struct {
 	Image          string `json:"image" example:"base"`
 	TTLSeconds     int64  `json:"ttl_seconds" example:"1800"`
+	OnExpiry       string `json:"on_expiry,omitempty" enum:"named,stop,destroy" doc:"After ttl_seconds. named is stop for a session that has a name, and destroy for others." example:"named"`
 	IdleTimeout    int64  `json:"idle_timeout_seconds" doc:"Of a session to be paused or stopped." example:"300"`
 	Retention      int64  `json:"stopped_retention_seconds" doc:"Of a stopped session, for the owner of the request's key." example:"604800"`
 	TimeoutMS      int64  `json:"timeout_ms" doc:"Of a command." example:"60000"`
@@ -78,7 +80,7 @@ func (s *surface) info(ctx context.Context, _ *struct{}) (*infoOutput, error) {
 		Workspaces: workspaces, AbsentDrivers: s.manager.Absent(),
 		Version: s.opts.Version, API: "v1", Driver: drivers[0], Drivers: drivers,
 		Defaults: Defaults{
-			Image: d.Image, TTLSeconds: int64(d.TTL / time.Second), IdleTimeout: int64(d.IdleTimeout / time.Second), Retention: int64(d.Retention / time.Second), TimeoutMS: d.ExecTimeout.Milliseconds(),
+			Image: d.Image, TTLSeconds: int64(d.TTL / time.Second), OnExpiry: cmp.Or(string(d.OnExpiry), "named"), IdleTimeout: int64(d.IdleTimeout / time.Second), Retention: int64(d.Retention / time.Second), TimeoutMS: d.ExecTimeout.Milliseconds(),
 			NetworkMode: networkMode(s.manager.Networks.Default(api.Caller(ctx)).Mode), ReadonlyRootfs: d.ReadonlyRoot,
 			Limits: Limits{CPU: d.Limits.CPU, MemoryMB: d.Limits.MemoryMB, Pids: d.Limits.Pids, DiskMB: d.Limits.DiskMB},
 		},

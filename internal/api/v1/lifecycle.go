@@ -11,7 +11,8 @@ import (
 
 // Policy is how long a session may live and what happens when nothing uses it.
 type Policy struct {
-	TTLSeconds      int64  `json:"ttl_seconds,omitempty" minimum:"1" maximum:"31536000" doc:"Idle time after which the session expires, also when it is paused. A stopped session is kept for stopped_retention_seconds." example:"1800"`
+	TTLSeconds      int64  `json:"ttl_seconds,omitempty" minimum:"1" maximum:"31536000" doc:"Idle time after which on_expiry happens, also when the session is paused. A stopped session is kept for stopped_retention_seconds." example:"1800"`
+	OnExpiry        string `json:"on_expiry,omitempty" enum:"stop,destroy" doc:"What happens after ttl_seconds: the session is stopped and keeps its files, or is destroyed. Without it what the configuration says, which is stop for a session with a name, and destroy for others, unless the operator has set one. Where a stop would not keep the files it is destroy." example:"stop"`
 	LifetimeSeconds int64  `json:"lifetime_seconds,omitempty" minimum:"1" maximum:"315360000" doc:"Age at which the session expires, active, stopped or not." example:"86400"`
 	OnIdle          string `json:"on_idle,omitempty" enum:"pause,stop,destroy" doc:"What happens when nothing has used the session for idle_timeout_seconds." example:"pause"`
 	IdleTimeout     int64  `json:"idle_timeout_seconds,omitempty" minimum:"1" maximum:"31536000" doc:"Less than ttl_seconds, or as much to destroy. To pause or stop, 300 if it is not given, or half of ttl_seconds if that is less." example:"300"`
@@ -26,6 +27,7 @@ func (p Policy) policy() session.Policy {
 		Lifetime:    time.Duration(p.LifetimeSeconds) * time.Second,
 		IdleTimeout: time.Duration(p.IdleTimeout) * time.Second,
 		OnIdle:      session.OnIdle(p.OnIdle),
+		OnExpiry:    session.OnExpiry(p.OnExpiry),
 		AutoResume:  p.AutoResume,
 	}
 }

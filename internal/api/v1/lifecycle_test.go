@@ -109,12 +109,12 @@ func TestUpdate(t *testing.T) {
 	s := start(t)
 	path := s.create(t)
 	var got v1.Session
-	s.do(t, "PATCH", path, `{"ttl_seconds":600,"lifetime_seconds":7200,"on_idle":"stop","idle_timeout_seconds":60,"auto_resume":false,"labels":{"a":"b"}}`).into(t, 200, &got)
-	if got.TTLSeconds != 600 || got.Lifetime != 7200 || got.OnIdle != session.OnIdleStop || got.IdleTimeout != 60 || got.AutoResume || got.Labels["a"] != "b" {
+	s.do(t, "PATCH", path, `{"ttl_seconds":600,"lifetime_seconds":7200,"on_idle":"stop","on_expiry":"stop","idle_timeout_seconds":60,"auto_resume":false,"labels":{"a":"b"}}`).into(t, 200, &got)
+	if got.TTLSeconds != 600 || got.OnExpiry != session.OnExpiryStop || got.Lifetime != 7200 || got.OnIdle != session.OnIdleStop || got.IdleTimeout != 60 || got.AutoResume || got.Labels["a"] != "b" {
 		t.Errorf("%+v", got)
 	}
 	s.do(t, "PATCH", path, `{}`).into(t, 200, &got)
-	if got.TTLSeconds != 600 || got.OnIdle != session.OnIdleStop || got.AutoResume || got.Labels["a"] != "b" {
+	if got.TTLSeconds != 600 || got.OnIdle != session.OnIdleStop || got.OnExpiry != session.OnExpiryStop || got.AutoResume || got.Labels["a"] != "b" {
 		t.Errorf("nothing changed something: %+v", got)
 	}
 	for body, field := range map[string]string{
@@ -125,6 +125,7 @@ func TestUpdate(t *testing.T) {
 		`{"lifetime_seconds":-1}`:                             "lifetime_seconds",
 		`{"on_idle":"hibernate"}`:                             "on_idle",
 		`{"on_idle":null}`:                                    "on_idle",
+		`{"on_expiry":"pause"}`:                               "on_expiry",
 		`{"auto_resume":"yes"}`:                               "auto_resume",
 		`{"labels":{"":"x"}}`:                                 "labels",
 		`{"image":"other"}`:                                   "image",
@@ -166,6 +167,58 @@ func TestCreateWithPolicy(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	s.do(t, "POST", "/v1/sessions", `{"on_idle":"stop","idle_timeout_seconds":3600}`).wantError(t, 400, "invalid_argument", "idle_timeout_seconds")
+}
+
+// What happens at the end of the ttl is in every answer, and the info says what it is for
+// who asks for nothing.
+func TestOnExpiryIsShown(t *testing.T) {
+	for setting, want := range map[session.OnExpiry]struct{ told, named, without string }{
+		"":                      {"named", "stop", "destroy"},
+		session.OnExpiryStop:    {"stop", "stop", "stop"},
+		session.OnExpiryDestroy: {"destroy", "destroy", "destroy"},
+	} {
+		s := start(t, func(o *setup) { o.session.Defaults.OnExpiry = setting })
+		var info v1.Info
+		s.do(t, "GET", "/v1/info", "").into(t, 200, &info)
+		if info.Defaults.OnExpiry != want.told {
+			t.Errorf("info of %q: %q", setting, info.Defaults.OnExpiry)
+		}
+		var named, without, again v1.Session
+		s.do(t, "POST", "/v1/sessions", `{"name":"build"}`).into(t, 201, &named)
+		s.do(t, "POST", "/v1/sessions", `{}`).into(t, 201, &without)
+		s.do(t, "GET", "/v1/sessions/build", "").into(t, 200, &again)
+		if string(named.OnExpiry) != want.named || again.OnExpiry != named.OnExpiry || string(without.OnExpiry) != want.without {
+			t.Errorf("setting %q: %q with a name, later %q, %q without", setting, named.OnExpiry, again.OnExpiry, without.OnExpiry)
+		}
+		var all []v1.Session
+		s.do(t, "GET", "/v1/sessions", "").into(t, 200, &all)
+		if len(all) != 2 || all[0].OnExpiry != named.OnExpiry {
+			t.Errorf("setting %q: the list has %+v", setting, all)
+		}
+	}
+}
+
+// A request by the name of a session that has ended says what became of it, whatever it is.
+func TestRequestsByTheNameOfWhatHasEnded(t *testing.T) {
+	s := start(t)
+	s.do(t, "POST", "/v1/sessions", `{"name":"build"}`)
+	s.do(t, "DELETE", "/v1/sessions/build", "")
+	for _, request := range [][3]string{
+		{"POST", "/v1/sessions/build/exec", `{"cmd":"true"}`},
+		{"GET", "/v1/sessions/build/ports", ""},
+		{"GET", "/v1/sessions/build", ""},
+		{"GET", "/v1/events?session=build", ""},
+	} {
+		s.do(t, request[0], request[1], request[2]).wantError(t, 404, "not_found", "")
+		if got := s.do(t, request[0], request[1], request[2]).body; !strings.Contains(string(got), "was destroyed at") {
+			t.Errorf("%s %s: %s", request[0], request[1], got)
+		}
+	}
+	var bulk v1.BulkAnswer
+	s.do(t, "POST", "/v1/sessions/bulk", `{"action":"stop","ids":["build"]}`).into(t, 200, &bulk)
+	if len(bulk.Results) != 1 || bulk.Results[0].Error == nil || !strings.Contains(bulk.Results[0].Error.Error, "was destroyed at") {
+		t.Errorf("%+v", bulk)
+	}
 }
 
 // TestNoRoom: the reason of a refusal reaches the client.

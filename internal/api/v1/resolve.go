@@ -15,12 +15,22 @@ import (
 // It is for the rows of routes with a session in their path, as the others here
 // are for theirs: the handlers and the logs see ids.
 func (s *surface) resolveSession(r *http.Request) error {
-	id, err := s.manager.Sessions.Find(api.Caller(r.Context()), r.PathValue("id"))
+	id, err := s.called(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	r.SetPathValue("id", string(id))
 	return nil
+}
+
+// called is the id of the caller's session that ref calls, or what could be one. Of a
+// name whose session has ended the refusal says what became of it.
+func (s *surface) called(ctx context.Context, ref string) (session.ID, error) {
+	id, err := s.manager.Sessions.Find(api.Caller(ctx), ref)
+	if err == nil && !isID(string(id)) {
+		return "", s.manager.Sessions.NoneCalled(ctx, api.Caller(ctx), ref)
+	}
+	return id, err
 }
 
 func (s *surface) resolveExec(r *http.Request) error {

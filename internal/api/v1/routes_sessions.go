@@ -13,7 +13,7 @@ func (s *surface) sessionRoutes() {
 		Pattern: "POST /v1/sessions", Scope: api.Key,
 		Doc: kit.Doc{
 			ID: "create-session", Summary: "Create a session", Status: http.StatusCreated, Errors: []int{403, 404, 409, 415, 422, 501, 507},
-			Description: "Makes a sandbox and answers when it can run commands. Send an Idempotency-Key to be able to repeat the request safely: the same key with the same body gives the same session, with another body 422. With a key the session is made even if the client goes away; without one it is removed then.",
+			Description: "Makes a sandbox and answers when it can run commands. Where max_sessions, a quota or the disk is short, stopped sessions of the same owner that nobody stopped by hand end first, those first that were stopped first. Send an Idempotency-Key to be able to repeat the request safely: the same key with the same body gives the same session, with another body 422. With a key the session is made even if the client goes away; without one it is removed then.",
 		},
 	}, s.createSession)
 	kit.Route(s.kit, kit.Row{
@@ -76,7 +76,7 @@ func (s *surface) sessionRoutes() {
 		Pattern: "POST /v1/sessions/{id}/stop", Scope: api.Key, Resolve: s.resolveSession,
 		Doc: kit.Doc{
 			ID: "stop-session", Summary: "Stop a session", Errors: []int{404, 409, 501},
-			Description: "Kills all its processes and keeps its files; commands in progress end with cause sandbox_gone. A stopped session costs disk only, and is kept for stopped_retention_seconds; expires_at in the answer says until when. To stop what is stopped is no error.",
+			Description: "Kills all its processes and keeps its files; commands in progress end with cause sandbox_gone. A stopped session costs disk only, and is kept for stopped_retention_seconds; expires_at in the answer says until when. One that nobody has stopped by this call, as after ttl_seconds, ends before that where another session of its owner needs its room. To stop what is stopped is no error, and has it stay.",
 		},
 	}, s.stopSession)
 	kit.Route(s.kit, kit.Row{

@@ -35,14 +35,15 @@ type Session struct {
 	Network        networks.Network  `json:"network" doc:"What it may reach."`
 	ReadonlyRootfs bool              `json:"readonly_rootfs"`
 	FileScope      session.FileScope `json:"file_scope,omitempty" enum:"workspace,sandbox" doc:"What the calls for files reach: /workspace, or any path in the sandbox. Absent where it did not ask: then it is what the configuration says for its key." example:"workspace"`
-	TTLSeconds     int64             `json:"ttl_seconds" doc:"Idle time after which it expires, also when it is paused. A stopped session has stopped_retention_seconds." example:"1800"`
+	TTLSeconds     int64             `json:"ttl_seconds" doc:"Idle time after which on_expiry happens, also when it is paused. A stopped session has stopped_retention_seconds." example:"1800"`
+	OnExpiry       session.OnExpiry  `json:"on_expiry,omitempty" enum:"stop,destroy" doc:"What happens to it after ttl_seconds: stop keeps its files for stopped_retention_seconds. It is destroy where a stop would not keep them, whatever was asked for." example:"stop"`
 	Lifetime       int64             `json:"lifetime_seconds,omitempty" doc:"Age at which it expires, active, stopped or not; absent if there is none." example:"604800"`
 	Retention      int64             `json:"stopped_retention_seconds" doc:"How long it is kept when it is stopped, from the stop on and up to lifetime_seconds. expires_at of a stopped session tells." example:"604800"`
 	OnIdle         session.OnIdle    `json:"on_idle" enum:"pause,stop,destroy" doc:"What happens to it after idle_timeout_seconds." example:"destroy"`
 	IdleTimeout    int64             `json:"idle_timeout_seconds,omitempty" doc:"Idle time after which on_idle happens; absent if only ttl_seconds counts." example:"300"`
 	AutoResume     bool              `json:"auto_resume" doc:"A request that needs its programs wakes it when it is paused." example:"true"`
 	CreatedAt      time.Time         `json:"created_at"`
-	ExpiresAt      time.Time         `json:"expires_at" doc:"When it expires if nothing happens. Activity moves it, up to the maximum lifetime." example:"2026-11-21T09:30:00Z"`
+	ExpiresAt      time.Time         `json:"expires_at" doc:"When it expires, or is stopped as on_expiry says, if nothing happens. Activity moves it, up to the maximum lifetime." example:"2026-11-21T09:30:00Z"`
 	LastActivity   time.Time         `json:"last_activity"`
 	EndedAt        *time.Time        `json:"ended_at,omitempty"`
 
@@ -67,7 +68,7 @@ func view(s session.Session) Session {
 		Cwd: s.Cwd, WorkspaceID: s.WorkspaceID, Hostname: s.Hostname, Labels: s.Labels,
 		Limits:      Limits{CPU: s.Limits.CPU, MemoryMB: s.Limits.MemoryMB, Pids: s.Limits.Pids, DiskMB: s.Limits.DiskMB},
 		NetworkMode: networkMode(s.NetworkPolicy.Mode), Network: networks.View(s.NetworkPolicy), ReadonlyRootfs: s.ReadonlyRoot, FileScope: s.FileScope,
-		ForkedFrom: s.ForkedFrom, BootID: s.BootID, OnIdle: s.OnIdle, AutoResume: s.AutoResume,
+		ForkedFrom: s.ForkedFrom, BootID: s.BootID, OnIdle: s.OnIdle, OnExpiry: s.OnExpiry, AutoResume: s.AutoResume,
 		TTLSeconds: int64(s.TTL / time.Second), Lifetime: int64(s.MaxLifetime / time.Second), Retention: int64(s.Retention / time.Second), IdleTimeout: int64(s.IdleTimeout / time.Second),
 		CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt().UTC(), LastActivity: s.LastActivity.UTC(),
 	}
@@ -167,7 +168,7 @@ func (in *createInput) request() (session.CreateRequest, error) {
 	}
 	req.Name, req.Image, req.Driver = body.Name, body.Image, body.Driver
 	policy := body.policy()
-	req.TTL, req.Lifetime, req.IdleTimeout, req.OnIdle, req.AutoResume = policy.TTL, policy.Lifetime, policy.IdleTimeout, policy.OnIdle, policy.AutoResume
+	req.TTL, req.Lifetime, req.IdleTimeout, req.OnIdle, req.OnExpiry, req.AutoResume = policy.TTL, policy.Lifetime, policy.IdleTimeout, policy.OnIdle, policy.OnExpiry, policy.AutoResume
 	req.WorkspaceID = body.WorkspaceID
 	req.RestoreSnapshotID = body.RestoreID
 	req.Limits = runtime.Limits{CPU: limits.CPU, MemoryMB: limits.MemoryMB, Pids: limits.Pids, DiskMB: limits.DiskMB}

@@ -52,6 +52,17 @@ func (s *Sum) Add(h Held) {
 	}
 }
 
+// Remove takes back what Add added.
+func (s *Sum) Remove(h Held) {
+	s.Sessions--
+	s.DiskMB -= h.Limits.DiskMB
+	if !h.Stopped {
+		s.Running--
+		s.CPU -= h.Limits.CPU
+		s.MemoryMB -= h.Limits.MemoryMB
+	}
+}
+
 // AddWorkspaces adds so many workspaces, which together may have so many MiB.
 func (s *Sum) AddWorkspaces(count int, sizeMB int64) {
 	s.Workspaces += count

@@ -125,3 +125,18 @@ func TestCoresThatFit(t *testing.T) {
 	wantOver(t, quota.CheckStart(auth.Quota{CPU: 1.2}, there, one), "", "")
 	wantOver(t, quota.CheckStart(auth.Quota{CPU: 1.199}, there, one), quota.CPU, errdefs.ResourceExhausted)
 }
+
+// What is taken back leaves what was there before, of sessions that run and that are stopped.
+func TestRemoveTakesBackWhatAddAdded(t *testing.T) {
+	var there quota.Sum
+	there.Add(quota.Held{Limits: runtime.Limits{CPU: 1, MemoryMB: 2, DiskMB: 3}})
+	before := there
+	for _, stopped := range []bool{true, false} {
+		one := quota.Held{Limits: runtime.Limits{CPU: 4, MemoryMB: 5, DiskMB: 6}, Stopped: stopped}
+		there.Add(one)
+		there.Remove(one)
+		if there != before {
+			t.Errorf("stopped %t: %+v, and was %+v", stopped, there, before)
+		}
+	}
+}

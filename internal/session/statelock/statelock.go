@@ -34,6 +34,16 @@ func (l *Lock) Acquire(ctx context.Context) error {
 	}
 }
 
+// TryAcquire is Acquire if nobody has the right now, and reports whether that is so.
+func (l *Lock) TryAcquire() bool {
+	select {
+	case <-l.token:
+		return true
+	default:
+		return false
+	}
+}
+
 // Release gives the right back.
 func (l *Lock) Release() { l.token <- struct{}{} }
 

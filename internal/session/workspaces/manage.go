@@ -36,7 +36,7 @@ type Sessions interface {
 
 	// Keep counts another workspace of an owner, or refuses one over the owner's quota or the
 	// owner's part of most, which is of all owners together; 0 is no maximum.
-	Keep(owner string, sizeMB int64, most int) error
+	Keep(ctx context.Context, owner string, sizeMB int64, most int) error
 	// Count counts workspaces without a check: those that are there, or no more.
 	Count(owner string, count int, sizeMB int64)
 }
@@ -241,7 +241,7 @@ func (k *Keeper) addRow(ctx context.Context, w Workspace) error {
 	if _, err := k.find(ctx, w.Owner, w.ID); err == nil {
 		return errdefs.New(errdefs.AlreadyExists, "there is a workspace %s already", w.ID) // which takes no room
 	}
-	if err := k.sessions.Keep(w.Owner, w.SizeMB, k.opts.MaxCount); err != nil {
+	if err := k.sessions.Keep(ctx, w.Owner, w.SizeMB, k.opts.MaxCount); err != nil {
 		return err
 	}
 	err := k.opts.Store.AddWorkspace(context.WithoutCancel(ctx), w)

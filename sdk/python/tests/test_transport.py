@@ -760,6 +760,26 @@ def test_a_process_is_a_list(side: Any) -> None:
         side.call(machine.processes.run, "ls -l")
 
 
+def test_a_with_block_asks_for_the_end(side: Any) -> None:
+    """Unless the create said what becomes of its session itself, or nothing would stop it."""
+    for given, told, asked in (
+        (None, "stop", [{"on_expiry": "destroy"}]),
+        ("stop", "stop", []),
+        (None, "destroy", []),
+        (None, None, []),
+    ):
+        daemon = Daemon(httpx.Response(200, json=SESSION | ({"on_expiry": told} if told else {})))
+        machine = side.call(connect(side, daemon).create_session, on_expiry=given)
+        daemon.answers = [httpx.Response(200, json=SESSION | {"on_expiry": "destroy"}) for _ in asked]
+        daemon.answers.append(httpx.Response(200, json={"ok": True}))
+        begin = getattr(machine, "__aenter__", None) or machine.__enter__
+        end = getattr(machine, "__aexit__", None) or machine.__exit__
+        assert side.call(begin) is machine
+        side.call(end, None, None, None)
+        assert [r.method for r in daemon.requests] == ["POST", *("PATCH" for _ in asked), "DELETE"]
+        assert [json.loads(r.content) for r in daemon.requests if r.method == "PATCH"] == asked
+
+
 def test_times_are_read(side: Any) -> None:
     info = session(side, Daemon()).info
     assert info.expires_at.isoformat() == "2026-11-21T09:30:00.123456+00:00"

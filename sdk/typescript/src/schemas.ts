@@ -322,6 +322,12 @@ export interface components {
              */
             networkMode?: string;
             /**
+             * @description What happens after ttl_seconds: the session is stopped and keeps its files, or is destroyed. Without it what the configuration says, which is stop for a session with a name, and destroy for others, unless the operator has set one. Where a stop would not keep the files it is destroy.
+             * @example stop
+             * @enum {string}
+             */
+            onExpiry?: "stop" | "destroy";
+            /**
              * @description What happens when nothing has used the session for idle_timeout_seconds.
              * @example pause
              * @enum {string}
@@ -342,7 +348,7 @@ export interface components {
             restoreSnapshotId?: string;
             /**
              * Format: int64
-             * @description Idle time after which the session expires, also when it is paused. A stopped session is kept for stopped_retention_seconds.
+             * @description Idle time after which on_expiry happens, also when the session is paused. A stopped session is kept for stopped_retention_seconds.
              * @example 1800
              */
             ttlSeconds?: number;
@@ -364,6 +370,12 @@ export interface components {
             limits: components["schemas"]["Limits"];
             /** @example none */
             networkMode: string;
+            /**
+             * @description After ttl_seconds. named is stop for a session that has a name, and destroy for others.
+             * @example named
+             * @enum {string}
+             */
+            onExpiry?: "named" | "stop" | "destroy";
             readonlyRootfs: boolean;
             /**
              * Format: int64
@@ -927,6 +939,12 @@ export interface components {
              */
             memoryMb?: number;
             /**
+             * @description What happens after ttl_seconds: the session is stopped and keeps its files, or is destroyed. Without it what the configuration says, which is stop for a session with a name, and destroy for others, unless the operator has set one. Where a stop would not keep the files it is destroy.
+             * @example stop
+             * @enum {string}
+             */
+            onExpiry?: "stop" | "destroy";
+            /**
              * @description What happens when nothing has used the session for idle_timeout_seconds.
              * @example pause
              * @enum {string}
@@ -940,7 +958,7 @@ export interface components {
             pids?: number;
             /**
              * Format: int64
-             * @description Idle time after which the session expires, also when it is paused. A stopped session is kept for stopped_retention_seconds.
+             * @description Idle time after which on_expiry happens, also when the session is paused. A stopped session is kept for stopped_retention_seconds.
              * @example 1800
              */
             ttlSeconds?: number;
@@ -2477,7 +2495,7 @@ export interface components {
             endedAt?: string;
             /**
              * Format: date-time
-             * @description When it expires if nothing happens. Activity moves it, up to the maximum lifetime.
+             * @description When it expires, or is stopped as on_expiry says, if nothing happens. Activity moves it, up to the maximum lifetime.
              * @example 2026-11-21T09:30:00Z
              */
             expiresAt: string;
@@ -2531,6 +2549,12 @@ export interface components {
              */
             networkMode: string;
             /**
+             * @description What happens to it after ttl_seconds: stop keeps its files for stopped_retention_seconds. It is destroy where a stop would not keep them, whatever was asked for.
+             * @example stop
+             * @enum {string}
+             */
+            onExpiry?: "stop" | "destroy";
+            /**
              * @description What happens to it after idle_timeout_seconds.
              * @example destroy
              * @enum {string}
@@ -2555,7 +2579,7 @@ export interface components {
             stoppedRetentionSeconds: number;
             /**
              * Format: int64
-             * @description Idle time after which it expires, also when it is paused. A stopped session has stopped_retention_seconds.
+             * @description Idle time after which on_expiry happens, also when it is paused. A stopped session has stopped_retention_seconds.
              * @example 1800
              */
             ttlSeconds: number;
@@ -3009,6 +3033,12 @@ export interface components {
              */
             lifetimeSeconds?: number;
             /**
+             * @description What happens after ttl_seconds: the session is stopped and keeps its files, or is destroyed. Without it what the configuration says, which is stop for a session with a name, and destroy for others, unless the operator has set one. Where a stop would not keep the files it is destroy.
+             * @example stop
+             * @enum {string}
+             */
+            onExpiry?: "stop" | "destroy";
+            /**
              * @description What happens when nothing has used the session for idle_timeout_seconds.
              * @example pause
              * @enum {string}
@@ -3016,7 +3046,7 @@ export interface components {
             onIdle?: "pause" | "stop" | "destroy";
             /**
              * Format: int64
-             * @description Idle time after which the session expires, also when it is paused. A stopped session is kept for stopped_retention_seconds.
+             * @description Idle time after which on_expiry happens, also when the session is paused. A stopped session is kept for stopped_retention_seconds.
              * @example 1800
              */
             ttlSeconds?: number;

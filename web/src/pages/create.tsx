@@ -3,6 +3,7 @@ import { useNavigate } from "@tanstack/react-router";
 import type { CreateSessionOptions } from "@sandkasten/sdk";
 import { useState } from "react";
 import { client } from "../api/client.js";
+import { byHand, expiryOf, useUsualExpiry } from "../api/expiry.js";
 import { keys } from "../api/live.js";
 import { Button } from "../ui/button.js";
 import { Copy } from "../ui/copy.js";
@@ -20,16 +21,18 @@ interface Wish {
   diskMb: string;
   labels: string;
   ttl: string;
+  onExpiry: string;
   network: string;
   allow: string;
   workspace: string;
   snapshot: string;
 }
 
-const nothing: Wish = { image: "", name: "", memoryMb: "", cpu: "", diskMb: "", labels: "", ttl: "", network: "", allow: "", workspace: "", snapshot: "" };
+const nothing: Wish = { image: "", name: "", memoryMb: "", cpu: "", diskMb: "", labels: "", ttl: "", onExpiry: "", network: "", allow: "", workspace: "", snapshot: "" };
 const theDefault = "the default";
 const theSnapshots = "the snapshot's";
 const networks = [theDefault, "none", "allow", "internet", "full"];
+const expiries = ["stop", "destroy"] as const;
 const languages = ["curl", "CLI", "Python", "TypeScript"] as const;
 
 const number = (text: string) => (text === "" ? undefined : Number(text));
@@ -44,7 +47,7 @@ function labelsOf(text: string): Record<string, string> | undefined {
 }
 
 /** asked is the request that the page makes, and that the code beside it says. */
-function asked(wish: Wish): CreateSessionOptions {
+function asked(wish: Wish, usualExpiry: ReturnType<typeof useUsualExpiry>): CreateSessionOptions {
   const all = {
     image: wish.image || undefined, // a snapshot's image is that of its session, unless the request names one
     name: wish.name || undefined,
@@ -53,6 +56,7 @@ function asked(wish: Wish): CreateSessionOptions {
     diskMb: number(wish.diskMb),
     labels: labelsOf(wish.labels),
     ttlSeconds: number(wish.ttl),
+    ...(wish.onExpiry ? { onExpiry: wish.onExpiry as (typeof expiries)[number] } : expiryOf(usualExpiry, wish.name)),
     network: wish.network ? { mode: wish.network as "none", ...(wish.network === "allow" && { allow: wish.allow.split(/[\s,]+/).filter(Boolean) }) } : undefined,
     workspaceId: wish.workspace || undefined,
     restoreSnapshotId: wish.snapshot || undefined,
@@ -62,7 +66,7 @@ function asked(wish: Wish): CreateSessionOptions {
 
 const quote = (text: string) => (/^[\w./:@=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
 const snake = (name: string) => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
-const flags: Record<string, string> = { name: "--name", memoryMb: "--memory", cpu: "--cpu", diskMb: "--disk", workspaceId: "--workspace", restoreSnapshotId: "--restore" };
+const flags: Record<string, string> = { name: "--name", memoryMb: "--memory", cpu: "--cpu", diskMb: "--disk", onExpiry: "--on-expiry", workspaceId: "--workspace", restoreSnapshotId: "--restore" };
 
 /** code makes the same session elsewhere, as it stands there: it names this daemon, and has its key from the environment. */
 function code(request: CreateSessionOptions, language: (typeof languages)[number], base: string): string {
@@ -97,13 +101,14 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
   const [language, setLanguage] = useState<(typeof languages)[number]>("curl");
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
-  const request = asked(wish);
+  const usualExpiry = useUsualExpiry();
+  const request = asked(wish, usualExpiry);
   const unsaid = wish.snapshot ? theSnapshots : theDefault;
   const set = (name: keyof Wish) => (event: { target: { value: string } }) => setWish({ ...wish, [name]: event.target.value });
   const submit = async () => {
     setBusy(true);
     try {
-      const session = await client.createSession(request);
+      const session = await client.createSession({ ...(await byHand(wish.name)), ...request });
       await navigate({ to: "/sessions/$id", params: { id: session.id } });
       onClose();
     } catch (err) {
@@ -128,6 +133,7 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
           <Field label="Disk in MiB" type="number" min={16} value={wish.diskMb} onChange={set("diskMb")} placeholder={theDefault} />
           <Field label="Labels" value={wish.labels} onChange={set("labels")} placeholder="team=search, run=17" />
           <Field label="Seconds without activity until it ends" type="number" min={1} value={wish.ttl} onChange={set("ttl")} placeholder={theDefault} />
+          <Choice label="What becomes of it then" options={expiries} value={wish.onExpiry || (usualExpiry === "destroy" ? "destroy" : "stop")} onChange={set("onExpiry")} hint="Stopped, it keeps its files for a while, and can be started again." />
           <Choice label="Network" options={networks} value={wish.network || theDefault} onChange={(event) => setWish({ ...wish, network: event.target.value === theDefault ? "" : event.target.value })} />
           {wish.network === "allow" && <Field label="Allowed hosts" value={wish.allow} onChange={set("allow")} placeholder="@pip, *.example.org" hint="Names, *.domains, addresses, CIDRs, with :port if wanted, or groups like @pip." />}
           <Field label="Workspace" value={wish.workspace} onChange={set("workspace")} placeholder="none" list="workspaces" hint="It outlives the session, and is made if it does not exist." />

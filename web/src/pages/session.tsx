@@ -124,6 +124,11 @@ function Head({ session, error }: { session: SessionInfo; error: unknown }) {
           This session is over{session.endReason && <>: <Text of={session.endReason} /></>}. Its snapshots and its workspace are kept.
         </p>
       )}
+      {session.status === "stopped" && (
+        <p className="text-muted">
+          It is stopped: <Text of={session.endReason ?? ""} />. Its files are kept until {new Date(session.expiresAt).toLocaleString()}.
+        </p>
+      )}
       <ErrorNote error={error} />
       <ErrorNote error={problem} />
     </div>

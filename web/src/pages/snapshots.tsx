@@ -5,6 +5,7 @@ import type { Snapshot } from "@sandkasten/sdk";
 import { useState } from "react";
 import { useChange } from "../api/change.js";
 import { client } from "../api/client.js";
+import { byHand } from "../api/expiry.js";
 import { keys } from "../api/live.js";
 import { Act } from "../ui/act.js";
 import { DeleteButton } from "../ui/confirm.js";
@@ -25,7 +26,7 @@ export function SnapshotsPage() {
   const restore = async (id: string) => {
     setBusy(id);
     await change(async () => {
-      const session = await client.createSession({ restoreSnapshotId: id });
+      const session = await client.createSession({ restoreSnapshotId: id, ...(await byHand()) });
       await navigate({ to: "/sessions/$id", params: { id: session.id } });
     });
     setBusy(undefined);

@@ -67,7 +67,8 @@ class SessionInfo:
     ended_at: datetime | None = None
 
     expires_at: datetime
-    """When it expires if nothing happens. Activity moves it, up to the maximum lifetime."""
+    """When it expires, or is stopped as on_expiry says, if nothing happens. Activity moves it, up to the
+    maximum lifetime."""
 
     file_scope: Literal["workspace", "sandbox"] | None = None
     """What the calls for files reach: /workspace, or any path in the sandbox. Absent where it did not ask:
@@ -107,6 +108,10 @@ class SessionInfo:
     network_mode: str
     """The mode of network."""
 
+    on_expiry: Literal["stop", "destroy"] | None = None
+    """What happens to it after ttl_seconds: stop keeps its files for stopped_retention_seconds. It is
+    destroy where a stop would not keep them, whatever was asked for."""
+
     on_idle: Literal["pause", "stop", "destroy"]
     """What happens to it after idle_timeout_seconds."""
 
@@ -133,7 +138,7 @@ class SessionInfo:
     stopped session tells."""
 
     ttl_seconds: int
-    """Idle time after which it expires, also when it is paused. A stopped session has
+    """Idle time after which on_expiry happens, also when it is paused. A stopped session has
     stopped_retention_seconds."""
 
     usage: SessionUsage | None = None
@@ -1561,6 +1566,9 @@ class Defaults:
     limits: Limits
 
     network_mode: str
+
+    on_expiry: Literal["named", "stop", "destroy"] | None = None
+    """After ttl_seconds. named is stop for a session that has a name, and destroy for others."""
 
     readonly_rootfs: bool
 

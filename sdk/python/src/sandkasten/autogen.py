@@ -52,7 +52,7 @@ class SandkastenCodeExecutor(CodeExecutor):
         self, client: SandboxClient, *, image: str = "python", timeout: float = 60, **options: Any
     ) -> None:
         self._client = client
-        self._options = {"image": image, **options}
+        self._options = {"image": image, "on_expiry": "destroy", **options}
         self._timeout = timeout
         self._session: Session | None = None
         self._starting = asyncio.Lock()

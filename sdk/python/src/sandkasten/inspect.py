@@ -77,7 +77,8 @@ class SandkastenSandboxEnvironment(SandboxEnvironment):
         wanted = _config(config)
         client = SandboxClient()
         try:
-            session = await client.create_session(**wanted.model_dump(exclude={"user"}, exclude_none=True))
+            options = wanted.model_dump(exclude={"user"}, exclude_none=True)
+            session = await client.create_session(on_expiry="destroy", **options)
         except BaseException:
             await client.aclose()
             raise

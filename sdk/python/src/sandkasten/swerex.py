@@ -284,7 +284,7 @@ class SandkastenDeployment(AbstractDeployment):
         **options: Any,
     ) -> None:
         self.logger = logger or logging.getLogger("sandkasten.swerex")
-        self._options = {"image": image, **options}
+        self._options = {"image": image, "on_expiry": "destroy", **options}
         self._given, self._client = client, client
         self._runtime: SandkastenRuntime | None = None
         self._hooks = CombinedDeploymentHook()

@@ -8,6 +8,7 @@ import { Act } from "../../ui/act.js";
 import { Choice, Field } from "../../ui/field.js";
 import { ErrorNote } from "../../ui/notes.js";
 
+const expiries = ["stop", "destroy"] as const;
 const idleActs = ["pause", "stop", "destroy"] as const;
 const hour = 3600;
 const times = ["ttlSeconds", "idleTimeoutSeconds", "lifetimeSeconds"] as const;
@@ -18,6 +19,7 @@ const wishOf = (session: SessionInfo) => ({
   ttlSeconds: String(session.ttlSeconds ?? ""),
   idleTimeoutSeconds: String(session.idleTimeoutSeconds ?? ""),
   lifetimeSeconds: String(session.lifetimeSeconds ?? ""),
+  onExpiry: session.onExpiry ?? "destroy",
   onIdle: session.onIdle ?? "destroy",
   autoResume: session.autoResume,
 });
@@ -61,6 +63,7 @@ export default function LimitsTab({ session }: { session: SessionInfo }) {
         ttlSeconds: number("ttlSeconds"),
         idleTimeoutSeconds: number("idleTimeoutSeconds"),
         lifetimeSeconds: number("lifetimeSeconds"),
+        onExpiry: wish.onExpiry === live.onExpiry ? undefined : wish.onExpiry,
         onIdle: wish.onIdle === live.onIdle ? undefined : wish.onIdle,
         autoResume: wish.autoResume === live.autoResume ? undefined : wish.autoResume,
       },
@@ -85,12 +88,13 @@ export default function LimitsTab({ session }: { session: SessionInfo }) {
         <h2 className="font-medium">Life</h2>
         {session.expiresAt && (
           <p className="flex flex-wrap items-center gap-2 text-muted">
-            Without activity it expires at {new Date(session.expiresAt).toLocaleString()}.
+            Without activity it {running && session.onExpiry === "stop" ? "is stopped" : "ends"} at {new Date(session.expiresAt).toLocaleString()}.
             <Act onClick={() => void change({ ttlSeconds: (session.ttlSeconds ?? 0) + hour }, { ttlSeconds: wish.ttlSeconds })}>Add an hour</Act>
           </p>
         )}
         <div className="grid gap-3 sm:grid-cols-2">
           <Field label="Expires after seconds without activity" {...seconds("ttlSeconds")} />
+          <Choice label="When it expires" options={expiries} value={wish.onExpiry} onChange={(event) => touch({ onExpiry: event.target.value as (typeof expiries)[number] })} hint="Stopped, it keeps its files for a while. Its age destroys it in any case." />
           <Field label="Expires at an age of seconds" placeholder="no such age" {...seconds("lifetimeSeconds")} />
           <Field label="Idle after seconds" placeholder="as above" {...seconds("idleTimeoutSeconds")} />
           <Choice label="When it is idle" options={idleActs} value={wish.onIdle} onChange={(event) => touch({ onIdle: event.target.value as (typeof idleActs)[number] })} />

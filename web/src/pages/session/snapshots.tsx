@@ -5,6 +5,7 @@ import type { SessionInfo, Snapshot } from "@sandkasten/sdk";
 import { useState, type FormEvent, type ReactNode } from "react";
 import { isOver } from "../../api/acts.js";
 import { client } from "../../api/client.js";
+import { byHand } from "../../api/expiry.js";
 import { keys, listSessions } from "../../api/live.js";
 import { Act } from "../../ui/act.js";
 import { Dialog, FormButtons } from "../../ui/dialog.js";
@@ -205,7 +206,8 @@ export function Fork({ id, onClose }: { id: string; onClose: () => void }) {
 function Restore({ snapshot, onClose }: { snapshot: Snapshot; onClose: () => void }) {
   const navigate = useNavigate();
   const act = async (fields: FormData) => {
-    const made = await client.createSession({ image: snapshot.image, restoreSnapshotId: snapshot.id, name: text(fields, "name") });
+    const name = text(fields, "name");
+    const made = await client.createSession({ image: snapshot.image, restoreSnapshotId: snapshot.id, name, ...(await byHand(name)) });
     await navigate({ to: "/sessions/$id", params: { id: made.id } });
   };
   return (

@@ -39,7 +39,7 @@ from .._models import (
 from .._types import KeyScope, NetworkMode, NetworkOptions, UserRole
 from .closing import Closing
 from .files import pieces
-from .session import OnIdle, Session, Workspace
+from .session import OnExpiry, OnIdle, Session, Workspace
 from .streams import Events
 from .transport import Transport
 
@@ -87,6 +87,7 @@ class SandboxClient(Closing):
         image: str | None = None,
         driver: str | None = None,
         ttl_seconds: int | None = None,
+        on_expiry: OnExpiry | None = None,
         lifetime_seconds: int | None = None,
         on_idle: OnIdle | None = None,
         idle_timeout_seconds: int | None = None,
@@ -111,7 +112,9 @@ class SandboxClient(Closing):
         What is not given is as the daemon is configured. Each call makes one session,
         also if it has to be sent more than once; an idempotency_key of your own
         makes that last over several calls. It begins with the files of the snapshot
-        restore_snapshot_id, and with its image if none is given. With file_scope sandbox its
+        restore_snapshot_id, and with its image if none is given. When nothing has used it for
+        ttl_seconds it is stopped and keeps its files for a while if it has a name, and destroyed
+        otherwise; on_expiry says so, too. With file_scope sandbox its
         files calls reach any path, as /tmp and home directories, and not /workspace alone.
         It reaches what network says; network_mode is short for one that has only a mode.
         """
@@ -120,6 +123,7 @@ class SandboxClient(Closing):
             "image": image,
             "driver": driver,
             "ttl_seconds": ttl_seconds,
+            "on_expiry": on_expiry,
             "lifetime_seconds": lifetime_seconds,
             "on_idle": on_idle,
             "idle_timeout_seconds": idle_timeout_seconds,
@@ -139,7 +143,8 @@ class SandboxClient(Closing):
             "file_scope": file_scope,
         }
         request = _core.creation(_core.url_path("sessions"), body, idempotency_key)
-        return Session(self._transport, decode(SessionInfo, await self._transport.json(request)))
+        info = decode(SessionInfo, await self._transport.json(request))
+        return Session(self._transport, info, on_expiry=on_expiry)
 
     def events(
         self,

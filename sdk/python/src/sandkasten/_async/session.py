@@ -38,17 +38,20 @@ if TYPE_CHECKING:
 
 Sessions = list["Session"]
 OnIdle = Literal["pause", "stop", "destroy"]
+OnExpiry = Literal["stop", "destroy"]
 Shells = list[Shell]
 
 
 class Session(Files):
     """A session, with its commands, processes and files.
 
-    As a context manager it is destroyed at the end.
+    As a context manager it is destroyed at the end. Should the program die before, so is a
+    session that nothing uses for its ttl_seconds, unless its create said on_expiry itself.
     """
 
-    def __init__(self, transport: Transport, info: SessionInfo) -> None:
+    def __init__(self, transport: Transport, info: SessionInfo, *, on_expiry: OnExpiry | None = None) -> None:
         super().__init__(transport, _core.url_path("sessions", info.id))
+        self._on_expiry = on_expiry
         self.info = info
         """The session as it was when a call last told; `refresh` asks anew."""
         self.processes = Processes(transport, self._path)
@@ -62,6 +65,8 @@ class Session(Files):
         return self.info.id
 
     async def __aenter__(self) -> Self:
+        if self._on_expiry is None and self.info.on_expiry == "stop":
+            await self.update(on_expiry="destroy")
         return self
 
     async def __aexit__(
@@ -244,6 +249,7 @@ class Session(Files):
         self,
         *,
         ttl_seconds: int | None = None,
+        on_expiry: OnExpiry | None = None,
         lifetime_seconds: int | None = None,
         on_idle: OnIdle | None = None,
         idle_timeout_seconds: int | None = None,
@@ -253,6 +259,7 @@ class Session(Files):
         """Changes what is given; labels replaces all labels."""
         body = {
             "ttl_seconds": ttl_seconds,
+            "on_expiry": on_expiry,
             "lifetime_seconds": lifetime_seconds,
             "on_idle": on_idle,
             "idle_timeout_seconds": idle_timeout_seconds,
@@ -312,6 +319,7 @@ class Session(Files):
         count: int | None = None,
         *,
         ttl_seconds: int | None = None,
+        on_expiry: OnExpiry | None = None,
         lifetime_seconds: int | None = None,
         on_idle: OnIdle | None = None,
         idle_timeout_seconds: int | None = None,
@@ -333,6 +341,7 @@ class Session(Files):
         body = {
             "count": count,
             "ttl_seconds": ttl_seconds,
+            "on_expiry": on_expiry,
             "lifetime_seconds": lifetime_seconds,
             "on_idle": on_idle,
             "idle_timeout_seconds": idle_timeout_seconds,

@@ -37,17 +37,22 @@ if TYPE_CHECKING:
 
 Sessions = list["SyncSession"]
 OnIdle = Literal["pause", "stop", "destroy"]
+OnExpiry = Literal["stop", "destroy"]
 Shells = list[Shell]
 
 
 class SyncSession(SyncFiles):
     """A session, with its commands, processes and files.
 
-    As a context manager it is destroyed at the end.
+    As a context manager it is destroyed at the end. Should the program die before, so is a
+    session that nothing uses for its ttl_seconds, unless its create said on_expiry itself.
     """
 
-    def __init__(self, transport: SyncTransport, info: SessionInfo) -> None:
+    def __init__(
+        self, transport: SyncTransport, info: SessionInfo, *, on_expiry: OnExpiry | None = None
+    ) -> None:
         super().__init__(transport, _core.url_path("sessions", info.id))
+        self._on_expiry = on_expiry
         self.info = info
         """The session as it was when a call last told; `refresh` asks anew."""
         self.processes = SyncProcesses(transport, self._path)
@@ -61,6 +66,8 @@ class SyncSession(SyncFiles):
         return self.info.id
 
     def __enter__(self) -> Self:
+        if self._on_expiry is None and self.info.on_expiry == "stop":
+            self.update(on_expiry="destroy")
         return self
 
     def __exit__(
@@ -244,6 +251,7 @@ class SyncSession(SyncFiles):
         self,
         *,
         ttl_seconds: int | None = None,
+        on_expiry: OnExpiry | None = None,
         lifetime_seconds: int | None = None,
         on_idle: OnIdle | None = None,
         idle_timeout_seconds: int | None = None,
@@ -253,6 +261,7 @@ class SyncSession(SyncFiles):
         """Changes what is given; labels replaces all labels."""
         body = {
             "ttl_seconds": ttl_seconds,
+            "on_expiry": on_expiry,
             "lifetime_seconds": lifetime_seconds,
             "on_idle": on_idle,
             "idle_timeout_seconds": idle_timeout_seconds,
@@ -312,6 +321,7 @@ class SyncSession(SyncFiles):
         count: int | None = None,
         *,
         ttl_seconds: int | None = None,
+        on_expiry: OnExpiry | None = None,
         lifetime_seconds: int | None = None,
         on_idle: OnIdle | None = None,
         idle_timeout_seconds: int | None = None,
@@ -333,6 +343,7 @@ class SyncSession(SyncFiles):
         body = {
             "count": count,
             "ttl_seconds": ttl_seconds,
+            "on_expiry": on_expiry,
             "lifetime_seconds": lifetime_seconds,
             "on_idle": on_idle,
             "idle_timeout_seconds": idle_timeout_seconds,
