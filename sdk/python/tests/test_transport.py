@@ -203,6 +203,18 @@ def test_a_wait_that_is_too_long_is_not_waited_for(side: Any, fast: list[float])
     assert (caught.value.retry_after, len(daemon.requests), fast) == (3600, 1, [])
 
 
+def test_a_snapshot_is_of_all_files_or_of_those_that_the_driver_can_tell(side: Any) -> None:
+    daemon = Daemon()
+    made = session(side, daemon)
+    daemon.answers += [httpx.Response(201, json=SNAPSHOT)] * 2
+    side.call(made.snapshot)
+    side.call(made.snapshot, name="n", scope="sandbox")
+    assert [json.loads(request.content) for request in daemon.requests] == [
+        {"scope": "sandbox", "fallback": "workspace"},
+        {"name": "n", "scope": "sandbox"},
+    ]
+
+
 def test_a_read_is_repeated_when_its_body_breaks(side: Any) -> None:
     daemon = Daemon()
     machine = session(side, daemon)

@@ -174,9 +174,14 @@ export class Session extends Files {
     return this.#control("start", options);
   }
 
-  /** Saves files as they are at one moment. `createSession({ restoreSnapshotId })` begins with them. */
+  /**
+   * Saves files as they are at one moment. `createSession({ restoreSnapshotId })` begins with them. All files are saved,
+   * unless `options` say less; where the driver cannot tell what was changed outside /workspace, those below it. The
+   * snapshot's `scope` says which.
+   */
   async snapshot(options: types.SnapshotOptions = {}): Promise<types.Snapshot> {
-    const { signal, idempotencyKey, ...json } = options;
+    const { signal, idempotencyKey, ...given } = options;
+    const json = given.scope ? given : { ...given, scope: "sandbox", fallback: "workspace" };
     return this.transport.json("POST", `${this.path}/snapshots`, { json, signal, idempotencyKey: idempotencyKey ?? newKey() });
   }
 

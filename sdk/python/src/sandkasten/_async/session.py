@@ -288,19 +288,26 @@ class Session(Files):
         name: str | None = None,
         label: str | None = None,
         scope: Literal["workspace", "sandbox"] | None = None,
+        fallback: Literal["workspace"] | None = None,
         include_paths: Sequence[str] | None = None,
         exclude_paths: Sequence[str] | None = None,
         idempotency_key: str | None = None,
     ) -> Snapshot:
         """Saves files as they are at one moment; `create_session` with restore_snapshot_id begins with them.
 
-        scope "workspace", which is the default, is /workspace; "sandbox" also what else was changed.
-        include_paths are all that is saved, exclude_paths what is not. A snapshot outlives the session.
+        scope "workspace" is /workspace; "sandbox" is that and all other changes to the image, and is
+        restored on that image only. Without one it is "sandbox" or, where the driver cannot tell
+        other changes, "workspace": the snapshot's scope says which. A scope "sandbox" that must not
+        fail there takes fallback "workspace". include_paths are all that is saved, exclude_paths
+        what is not. A snapshot outlives the session.
         """
+        if scope is None:
+            scope, fallback = "sandbox", "workspace"
         body = {
             "name": name,
             "label": label,
             "scope": scope,
+            "fallback": fallback,
             "include_paths": include_paths,
             "exclude_paths": exclude_paths,
         }
