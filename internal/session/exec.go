@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,7 +86,7 @@ func (c *Execs) supervise(ctx context.Context, use use, timeoutMS int64) (superv
 
 // planExec turns a request into what the runner is asked, under a new id.
 func (c *Execs) planExec(e *entry, req ExecRequest) (protocol.Exec, error) {
-	if err := check.Command(req.Command, req.Stdin, req.Shell); err != nil {
+	if err := check.Command(req.ID, req.Command, req.Stdin, req.Shell); err != nil {
 		return protocol.Exec{}, err
 	}
 	file, err := c.outputFile(e, req.OutputFile)
@@ -97,7 +98,7 @@ func (c *Execs) planExec(e *entry, req ExecRequest) (protocol.Exec, error) {
 		return protocol.Exec{}, err
 	}
 	return protocol.Exec{
-		ID:           ids.New(),
+		ID:           cmp.Or(req.ID, ids.New()),
 		Shell:        wireShell(req.Shell),
 		TimeoutMS:    timeout.Milliseconds(),
 		GraceMS:      c.opts.KillGrace.Milliseconds(),
@@ -112,9 +113,9 @@ func (c *Execs) planExec(e *entry, req ExecRequest) (protocol.Exec, error) {
 const killTime = 10 * time.Second
 
 // endLeft ends a command that ended its request by err, if its client wanted that. What
-// never began, or has lost its sandbox, has ended.
+// never began, or has lost its sandbox, has ended; an id that was taken is another's.
 func (c *Execs) endLeft(ctx context.Context, use use, execID string, leaving Leaving, err error) error {
-	if err == nil || leaving == GoOn || ctx.Err() == nil && errors.Is(err, runnerclient.ErrLost) {
+	if err == nil || leaving == GoOn || errdefs.Is(err, errdefs.AlreadyExists) || ctx.Err() == nil && errors.Is(err, runnerclient.ErrLost) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTime)

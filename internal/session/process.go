@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"strings"
@@ -96,7 +97,7 @@ func (c *Execs) startProgram(ctx context.Context, e *entry, start protocol.Start
 // planStart turns a request into what the runner is asked, under a new id and
 // without a timeout. Without arguments it is for a login shell.
 func (c *Execs) planStart(e *entry, req ProcessRequest) (protocol.Start, runnerclient.Program, error) {
-	if err := check.Process(req.Args, req.Env, req.Stdin, req.Cwd, req.User); err != nil {
+	if err := check.Process(req.ID, req.Args, req.Env, req.Stdin, req.Cwd, req.User); err != nil {
 		return protocol.Start{}, runnerclient.Program{}, err
 	}
 	file, err := c.outputFile(e, req.OutputFile)
@@ -104,7 +105,7 @@ func (c *Execs) planStart(e *entry, req ProcessRequest) (protocol.Start, runnerc
 		return protocol.Start{}, runnerclient.Program{}, err
 	}
 	start := protocol.Start{
-		ID:           ids.New(),
+		ID:           cmp.Or(req.ID, ids.New()),
 		Cwd:          req.Cwd,
 		User:         req.User,
 		OpenStdin:    req.OpenStdin,
