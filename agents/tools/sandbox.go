@@ -155,7 +155,7 @@ func snapshotTool(ctx context.Context, c *call) (any, error) {
 // disk, and programs its memory. The network is that of the options, whose secrets the daemon
 // does not tell; where they say nothing the model may have chosen a mode.
 func asOf(o *sandkasten.CreateOptions, before sandkasten.SessionInfo) {
-	o.Limits = before.Limits
+	o.CPU, o.MemoryMB, o.Pids, o.DiskMB = before.Limits.CPU, before.Limits.MemoryMB, before.Limits.Pids, before.Limits.DiskMB
 	o.TTL = time.Duration(before.TTLSeconds) * time.Second
 	if o.NetworkMode == "" && o.Network == nil && before.NetworkMode != "allow" {
 		o.NetworkMode = before.NetworkMode

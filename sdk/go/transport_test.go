@@ -419,15 +419,13 @@ func TestBodiesOfRequests(t *testing.T) {
 		answer{status: 201, body: "{}"}, answer{status: 201, body: "{}"})
 	no := false
 	_, err := c.CreateSession(t.Context(), &CreateOptions{
-		UpdateOptions: UpdateOptions{TTL: 1500 * time.Millisecond, AutoResume: &no},
-		Limits:        Limits{MemoryMB: 256},
-		Image:         "base",
+		TTL: 1500 * time.Millisecond, AutoResume: &no, MemoryMB: 256, Image: "base",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := c.Session("s1")
-	if _, err := s.Exec(t.Context(), "true", &ExecOptions{Timeout: time.Second}); err != nil {
+	if _, err := s.Exec(t.Context(), "true", &ExecOptions{Timeout: time.Second, ExecID: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Fork(t.Context(), 0, nil); err != nil {
@@ -440,7 +438,7 @@ func TestBodiesOfRequests(t *testing.T) {
 	}
 	want := []string{
 		`{"auto_resume":false,"image":"base","memory_mb":256,"ttl_seconds":2}`,
-		`{"cmd":"true","timeout_ms":1000}`,
+		`{"cmd":"true","exec_id":"x","timeout_ms":1000}`,
 		`{"count":0}`,
 		`{"fallback":"workspace","scope":"sandbox"}`,
 		`{"name":"n","scope":"sandbox"}`,

@@ -25,6 +25,7 @@ from .._models import (
     WorkspaceInfo,
 )
 from .._types import NetworkOptions, OnDisconnect
+from .cancel import Running
 from .files import SyncFiles
 from .ports import SyncPorts
 from .processes import Records, SyncProcesses
@@ -83,6 +84,7 @@ class SyncSession(SyncFiles):
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         on_disconnect: OnDisconnect | None = None,
+        exec_id: str | None = None,
     ) -> ExecResult:
         """Runs shell code in the session's persistent shell and returns at its end.
 
@@ -90,7 +92,9 @@ class SyncSession(SyncFiles):
         A command that fails is no exception: see exit_code and cause. Commands of one
         shell run one after another; the name of another shell runs them beside it. The
         shell goes to cwd first, and stays there; env is for this command alone. When this
-        call is interrupted or cancelled the command goes on, unless on_disconnect is kill.
+        call is cancelled or interrupted, so is the command; when the connection breaks it
+        goes on, unless on_disconnect is kill. exec_id, 26 random characters of a-z and 2-7,
+        is the command's id, which is a new one without it.
         """
         options = {
             "timeout_ms": timeout_ms,
@@ -101,9 +105,11 @@ class SyncSession(SyncFiles):
             "cwd": cwd,
             "env": env,
             "on_disconnect": on_disconnect,
+            "exec_id": exec_id,
         }
         body = _core.exec_body(cmd, options)
-        return decode(ExecResult, self._post("/exec", body, wait=True))
+        with Running(self._transport, self._path, body["exec_id"]):
+            return decode(ExecResult, self._post("/exec", body, wait=True))
 
     def exec_stream(
         self,
@@ -118,6 +124,7 @@ class SyncSession(SyncFiles):
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         on_disconnect: OnDisconnect | None = None,
+        exec_id: str | None = None,
     ) -> SyncExecStream:
         """The same, with the output as it is written. It starts with the first step of the iteration.
 
@@ -134,9 +141,11 @@ class SyncSession(SyncFiles):
             "cwd": cwd,
             "env": env,
             "on_disconnect": on_disconnect,
+            "exec_id": exec_id,
         }
         body = _core.exec_body(cmd, options)
-        return self._stream("/exec/stream", body)
+        first = Request(method="POST", path=self._path + "/exec/stream", json=body, silence=STREAM_SILENCE)
+        return SyncExecStream(self._transport, self._path, first)
 
     def execs(self) -> Records:
         """The commands and processes that the session still knows, oldest first."""
@@ -360,10 +369,6 @@ class SyncSession(SyncFiles):
     def destroy(self) -> None:
         """Ends all processes and removes all files. Works in every state, and again."""
         self._transport.json(Request(method="DELETE", path=self._path, safe=True))
-
-    def _stream(self, path: str, body: dict[str, Any]) -> SyncExecStream:
-        first = Request(method="POST", path=self._path + path, json=body, silence=STREAM_SILENCE)
-        return SyncExecStream(self._transport, self._path, first)
 
     def _keep(self, answer: object) -> SessionInfo:
         self.info = decode(SessionInfo, answer)
