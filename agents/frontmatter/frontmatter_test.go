@@ -204,7 +204,7 @@ func TestSessionOptions(t *testing.T) {
 	images := frontmatter.DefaultImages().With(map[string]string{"example.net/a:1": "mine", "bash": "shells"})
 	withLimits := sandkasten.CreateOptions{NetworkMode: "internet", Image: "python"}
 	withLimits.TTL = 15 * time.Minute
-	withLimits.Limits = sandkasten.Limits{CPU: 1.5, MemoryMB: 2048, DiskMB: 500}
+	withLimits.CPU, withLimits.MemoryMB, withLimits.DiskMB = 1.5, 2048, 500
 	for name, c := range map[string]struct {
 		block string
 		want  sandkasten.CreateOptions

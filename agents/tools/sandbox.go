@@ -140,25 +140,22 @@ func snapshotTool(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := sandkasten.SnapshotOptions{Label: c.scope.String()}
-	if c.set.opts.Session.RestoreSnapshotID != "" {
-		options.Scope = "sandbox" // what sessions begin with is outside of /workspace too
-	}
-	saved, err := session.Snapshot(ctx, &options)
+	saved, err := session.Snapshot(ctx, &sandkasten.SnapshotOptions{Label: c.scope.String()})
 	if err != nil {
 		return nil, err
 	}
 	return struct {
 		SnapshotID string `json:"snapshot_id"`
+		Scope      string `json:"scope"`
 		SizeBytes  int64  `json:"size_bytes"`
-	}{saved.ID, saved.SizeBytes}, nil
+	}{saved.ID, saved.Scope, saved.SizeBytes}, nil
 }
 
 // asOf has a session be made with what another one was opened with: its files may need its
 // disk, and programs its memory. The network is that of the options, whose secrets the daemon
 // does not tell; where they say nothing the model may have chosen a mode.
 func asOf(o *sandkasten.CreateOptions, before sandkasten.SessionInfo) {
-	o.Limits = before.Limits
+	o.CPU, o.MemoryMB, o.Pids, o.DiskMB = before.Limits.CPU, before.Limits.MemoryMB, before.Limits.Pids, before.Limits.DiskMB
 	o.TTL = time.Duration(before.TTLSeconds) * time.Second
 	if o.NetworkMode == "" && o.Network == nil && before.NetworkMode != "allow" {
 		o.NetworkMode = before.NetworkMode

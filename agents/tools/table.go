@@ -201,7 +201,7 @@ func otherTools() []Tool {
 		handle: exposeTool,
 	}, {
 		Name:        "sandbox_snapshot",
-		Description: "Save the files of /workspace; returns a snapshot_id.",
+		Description: "Save all files of the sandbox; returns a snapshot_id.",
 		input:       []field{sandboxID},
 		handle:      snapshotTool,
 	}, {

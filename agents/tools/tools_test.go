@@ -170,7 +170,7 @@ func TestImageOfARun(t *testing.T) {
 // Nobody comes back to look after the sandboxes of tools, whatever the program asks for its own.
 func TestSandboxesOfToolsAreDestroyedAtTheirEnd(t *testing.T) {
 	var asked []string
-	set := scripted(t, tools.Options{Session: sandkasten.CreateOptions{UpdateOptions: sandkasten.UpdateOptions{OnExpiry: "stop"}}}, func(w http.ResponseWriter, r *http.Request) {
+	set := scripted(t, tools.Options{Session: sandkasten.CreateOptions{OnExpiry: "stop"}}, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodPost:
 			var body struct {

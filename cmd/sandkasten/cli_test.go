@@ -269,6 +269,25 @@ func TestInterruptedExecOfAResult(t *testing.T) {
 	}
 }
 
+func TestExecSaysWhatItsShellIsBusyWith(t *testing.T) {
+	tm := startDaemon(t)
+	id := tm.create()
+	waiting := make(chan result, 1)
+	ctx, started := interrupted(t)
+	go func() {
+		<-ctx.Done() // the command has begun
+		waiting <- tm.run("exec", id, "echo next")
+	}()
+	first := tm.run("exec", id, "echo > "+started+"; sleep 2")
+	r := <-waiting
+	if first.code != 0 || first.errOut != "" || r.code != 0 || r.out != "next\n" {
+		t.Errorf("%+v, %+v", first, r)
+	}
+	if !strings.Contains(r.errOut, `waiting for the shell, which runs "echo > `+started) {
+		t.Errorf("it says %q", r.errOut)
+	}
+}
+
 func TestTimeoutHasItsOwnCode(t *testing.T) {
 	tm := startDaemon(t)
 	r := tm.run("run", "base", "--timeout", "3s", "echo before; sleep 600")

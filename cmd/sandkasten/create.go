@@ -58,17 +58,27 @@ func (f sessionFlags) options(a *cli.App, image string) (*sandkasten.CreateOptio
 	if err != nil {
 		return nil, err
 	}
+	policy := f.policyFlags.options()
 	return &sandkasten.CreateOptions{
-		Name:          f.Name,
-		Image:         image,
-		Driver:        f.Driver,
-		WorkspaceID:   f.Workspace,
-		Limits:        sandkasten.Limits{CPU: f.CPU, MemoryMB: int64(f.Memory), Pids: f.Pids, DiskMB: int64(f.Disk)},
-		Env:           f.Env,
-		Hostname:      f.Hostname,
-		FileScope:     f.FileScope,
-		Network:       network,
-		UpdateOptions: f.policyFlags.options(),
+		TTL:         policy.TTL,
+		OnExpiry:    policy.OnExpiry,
+		Lifetime:    policy.Lifetime,
+		OnIdle:      policy.OnIdle,
+		IdleTimeout: policy.IdleTimeout,
+		AutoResume:  policy.AutoResume,
+		Labels:      policy.Labels,
+		Name:        f.Name,
+		Image:       image,
+		Driver:      f.Driver,
+		WorkspaceID: f.Workspace,
+		CPU:         f.CPU,
+		MemoryMB:    int64(f.Memory),
+		Pids:        f.Pids,
+		DiskMB:      int64(f.Disk),
+		Env:         f.Env,
+		Hostname:    f.Hostname,
+		FileScope:   f.FileScope,
+		Network:     network,
 	}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
@@ -142,7 +143,37 @@ func runIn(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd string, o
 		defer over()
 		stream = feeding(fed, a, s, stream)
 	}
+	waiting, over := context.WithCancel(ctx)
+	var saying sync.WaitGroup
+	defer saying.Wait()
+	defer over()
+	begin := stream.OnStart
+	stream.OnStart = func(execID string) {
+		if begin != nil {
+			begin(execID)
+		}
+		saying.Go(func() { sayBusy(waiting, a, s.Process(execID)) })
+	}
 	return passOn(ctx, a, s, stream, to)
+}
+
+// busyTime is how long a command waits for its shell before we say what for.
+const busyTime = time.Second
+
+// sayBusy says whose command keeps a command waiting, unless ctx ends before it waits long.
+func sayBusy(ctx context.Context, a *cli.App, p *sandkasten.Process) {
+	select {
+	case <-time.After(busyTime):
+	case <-ctx.Done():
+		return
+	}
+	detail, err := p.Get(ctx, nil)
+	if err != nil || detail.WaitsFor == nil { // the command itself will tell what is wrong
+		return
+	}
+	before := detail.WaitsFor
+	first, _, _ := strings.Cut(before.Cmd, "\n")
+	a.Say("sandkasten: waiting for the shell, which runs %q (%s): `sandkasten kill` ends that, and --shell NAME has another shell", first, before.ExecID)
 }
 
 // passOn passes on the output of what we run and tells how it has ended, and ends

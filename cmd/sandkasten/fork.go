@@ -30,8 +30,10 @@ A session with a workspace shares it with its forks.`
 }
 
 func (c forkCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	policy := c.policyFlags.options()
 	made, err := cl.Session(c.Session).Fork(ctx, c.Count, &sandkasten.ForkOptions{
-		Env: c.Env, Hostname: c.Hostname, UpdateOptions: c.policyFlags.options(),
+		TTL: policy.TTL, OnExpiry: policy.OnExpiry, Lifetime: policy.Lifetime, OnIdle: policy.OnIdle, IdleTimeout: policy.IdleTimeout, AutoResume: policy.AutoResume, Labels: policy.Labels,
+		Env: c.Env, Hostname: c.Hostname,
 	})
 	if err != nil {
 		return err

@@ -138,7 +138,7 @@ func (imageFromSnapshotCmd) Help() string {
 	return `The snapshot's session may have ended, or be on another host. The image leaves
 /workspace out.
 
-  sandkasten image from-snapshot $(sandkasten snapshot create $id --scope sandbox) tools`
+  sandkasten image from-snapshot $(sandkasten snapshot create $id) tools`
 }
 
 func (c imageFromSnapshotCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {

@@ -434,9 +434,9 @@ func (d *Daemon) answers(ctx context.Context) error {
 }
 
 // sweepFiles removes what interrupted imports and uploads of earlier runs left,
-// and images that nothing names or uses any more.
+// and images that nothing names, uses or was saved on any more.
 func (d *Daemon) sweepFiles(ctx context.Context) {
-	swept, err := d.images.GC(ctx, maintenance.ImagesInUse(ctx, d.cfg))
+	swept, err := d.images.GC(ctx, maintenance.ImagesNeeded(ctx, d.cfg))
 	if err != nil && ctx.Err() == nil {
 		d.log.ErrorContext(ctx, "cannot sweep the image store", "err", err)
 	}

@@ -148,7 +148,7 @@ type Swept struct {
 	Staging int // of imports that died
 }
 
-// GC removes images without a name that no sandbox uses, layers that no image
+// GC removes images without a name that are not in use, layers that no image
 // has, and what crashed imports left. It leaves a layer alone that an import
 // may still want, and everything of imports under way in any process.
 func (s *Store) GC(ctx context.Context, inUse InUse) (Swept, error) {

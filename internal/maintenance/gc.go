@@ -39,7 +39,7 @@ func FindGarbage(ctx context.Context, cfg config.Config, archives bool) ([]Garba
 	if err != nil {
 		return nil, err
 	}
-	unused, err := store.Garbage(ctx, ImagesInUse(ctx, cfg))
+	unused, err := store.Garbage(ctx, ImagesNeeded(ctx, cfg))
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func Collect(ctx context.Context, cfg config.Config, archives bool, repair func(
 		if openErr != nil {
 			return nil, openErr
 		}
-		_, err = store.GC(ctx, ImagesInUse(ctx, cfg))
+		_, err = store.GC(ctx, ImagesNeeded(ctx, cfg))
 	} else {
 		err = repair(ctx)
 	}

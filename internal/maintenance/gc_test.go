@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
+	"github.com/sandkasten/sandkasten/internal/snapshot"
 	"github.com/sandkasten/sandkasten/internal/store"
 )
 
@@ -76,9 +77,21 @@ func TestImagesInUse(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for digest, want := range map[string]bool{"sha256:a": true, "sha256:b": true, "sha256:c": false} {
-		if used, err := inUse(digest); used != want || err != nil {
-			t.Errorf("%s in use: %v, %v; want %v", digest, used, err, want)
+	for digest, parts := range map[string][]snapshot.Part{"sha256:c": {{Name: snapshot.Workspace}}, "sha256:d": {{Name: snapshot.Workspace}, {Name: snapshot.Root}}} {
+		saved := snapshots.Snapshot{ID: digest, Owner: "o", CreatedAt: time.Now(), Manifest: snapshot.Manifest{ImageDigest: digest, Parts: parts}}
+		if err := rows.AddSnapshot(t.Context(), saved, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	needed := ImagesNeeded(t.Context(), cfg)
+	for digest, want := range map[string]struct{ used, needed bool }{
+		"sha256:a": {true, true}, "sha256:b": {true, true}, "sha256:c": {}, "sha256:d": {needed: true},
+	} {
+		if got, err := inUse(digest); got != want.used || err != nil {
+			t.Errorf("%s in use: %v, %v; want %v", digest, got, err, want.used)
+		}
+		if got, err := needed(digest); got != want.needed || err != nil {
+			t.Errorf("%s needed: %v, %v; want %v", digest, got, err, want.needed)
 		}
 	}
 	if err := rows.Close(); err != nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
+	"github.com/sandkasten/sandkasten/internal/snapshot"
 )
 
 // requireRows refuses to go on where the database is missing, empty or another
@@ -58,5 +60,22 @@ func ImagesInUse(ctx context.Context, cfg config.Config) images.InUse {
 		}
 		rows, err := readRows(ctx, cfg)
 		return slices.ContainsFunc(rows.Sessions, func(s session.Session) bool { return s.ImageDigest == digest }), err
+	}
+}
+
+// ImagesNeeded is ImagesInUse, with the images that changes to a root in snapshots lie on: a
+// build that moves a name to another image leaves those snapshots theirs. To remove such an
+// image by its name stays an operator's right.
+func ImagesNeeded(ctx context.Context, cfg config.Config) images.InUse {
+	inUse := ImagesInUse(ctx, cfg)
+	return func(digest string) (needed bool, err error) {
+		if used, err := inUse(digest); used || err != nil {
+			return used, err
+		}
+		rows, err := readRows(ctx, cfg)
+		return slices.ContainsFunc(rows.Snapshots, func(s snapshots.Snapshot) bool {
+			_, changed := s.Manifest.Part(snapshot.Root)
+			return changed && s.Manifest.ImageDigest == digest
+		}), err
 	}
 }

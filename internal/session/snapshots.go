@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
-	"github.com/sandkasten/sandkasten/internal/snapshot"
 )
 
 // Admit implements snapshots.Sessions.
@@ -104,7 +102,7 @@ func (c *core) whileStopped(ctx context.Context, e *entry, do func(context.Conte
 }
 
 func sourceOf(s Session, client *runnerclient.Client) snapshots.Source {
-	return snapshots.Source{Client: client, Image: s.Image, ImageDigest: s.ImageDigest, Cwd: s.Cwd}
+	return snapshots.Source{Client: client, Image: s.Image, ImageDigest: s.ImageDigest, Cwd: s.Cwd, ReadonlyRoot: s.ReadonlyRoot}
 }
 
 // whilePaused pauses a running session for do.
@@ -145,16 +143,9 @@ func (m *creation) findSnapshot(ctx context.Context, s *Session) error {
 	if err != nil {
 		return errdefs.OfField("restore_snapshot_id", err)
 	}
-	if _, root := from.Manifest.Part(snapshot.Root); root {
-		if s.ReadonlyRoot {
-			return errdefs.Invalid("readonly_rootfs", "must be off: the snapshot has files of the root, too")
-		}
-		s.Image = cmp.Or(m.req.Image, from.Manifest.ImageDigest)
-	} else {
-		s.Image = cmp.Or(m.req.Image, from.Manifest.Image)
-	}
 	m.from = &from
-	return nil
+	s.Image, err = from.ImageFor(ctx, m.req.Image, s.ReadonlyRoot, m.core.opts.Images.Resolve)
+	return err
 }
 
 // restore brings the files of the snapshot into the new sandbox.

@@ -301,6 +301,10 @@ func TestSnapshotRequests(t *testing.T) {
 		{"everything", snapshots.Request{Exclude: []string{"."}}, errdefs.InvalidArgument, "exclude_paths"},
 		{"too many", snapshots.Request{Include: make([]string, 300)}, errdefs.InvalidArgument, "include_paths"},
 		{"of a driver without", snapshots.Request{Scope: snapshot.ScopeSandbox}, errdefs.Unimplemented, ""},
+		{"fallback", snapshots.Request{Scope: snapshot.ScopeSandbox, Fallback: "all"}, errdefs.InvalidArgument, "fallback"},
+		{"fallback of less", snapshots.Request{Fallback: snapshot.ScopeWorkspace}, errdefs.InvalidArgument, "fallback"},
+		{"files of the root alone", snapshots.Request{Scope: snapshot.ScopeSandbox, Fallback: snapshot.ScopeWorkspace, Exclude: []string{"."}}, errdefs.Unimplemented, ""},
+		{"files that are named", snapshots.Request{Scope: snapshot.ScopeSandbox, Fallback: snapshot.ScopeWorkspace, Include: []string{"f", "/etc/f"}}, errdefs.Unimplemented, ""},
 	} {
 		of := id
 		if c.code == errdefs.NotFound {
@@ -347,6 +351,30 @@ func TestSnapshotRequests(t *testing.T) {
 	none := newHost(t).start(t)
 	_, err = none.Snapshots.List(t.Context(), everyone, snapshots.Filter{})
 	wantCode(t, err, errdefs.Unimplemented)
+}
+
+// Where the driver cannot tell what was changed of the root, a client gets the workspace
+// if it has said so, and the snapshot says what it has.
+func TestSnapshotFallsBackToTheWorkspace(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, h.withSnapshots(t))
+	from := d.createAs(t, as("alice"), session.CreateRequest{})
+	d.output(t, from.ID, "echo kept > f")
+	req := snapshots.Request{Scope: snapshot.ScopeSandbox, Fallback: snapshot.ScopeWorkspace, IdempotencyKey: "k"}
+	made := d.save(t, as("alice"), string(from.ID), req)
+	if made.Manifest.Scope != snapshot.ScopeWorkspace || len(made.Manifest.Parts) != 1 || made.Manifest.Entries() != 1 {
+		t.Errorf("%+v", made.Manifest)
+	}
+	if again := d.save(t, as("alice"), string(from.ID), req); again.ID != made.ID {
+		t.Error("the same request made another one")
+	}
+	to := d.createAs(t, as("alice"), session.CreateRequest{RestoreSnapshotID: made.ID, Image: "other"})
+	if out := d.output(t, to.ID, "cat f"); out != "kept\n" || to.Image != "other" {
+		t.Errorf("%s: %q", to.Image, out)
+	}
+	if _, err := d.upload("bob", d.download(t, made)); err != nil {
+		t.Errorf("upload: %v", err)
+	}
 }
 
 // What the archives of a key take is bounded, however they came.

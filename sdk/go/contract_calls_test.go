@@ -2,10 +2,12 @@ package sandkasten_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"net/http"
@@ -97,6 +99,41 @@ func (c call) processOptions() *sandkasten.ProcessOptions {
 	return o
 }
 
+// program is one with its arguments, or shell code.
+func (c call) program() []string {
+	if code, ok := c.args["cmd"].(string); ok {
+		return sandkasten.ShellCode(code)
+	}
+	return c.strings("cmd")
+}
+
+// cancelExec cancels a command when it has made a file.
+func (c call) cancelExec() (any, error) {
+	ctx, cancel := context.WithCancel(c.run.ctx)
+	defer cancel()
+	options, ended := c.execOptions(), make(chan error, 1)
+	go func() {
+		_, err := c.session.Exec(ctx, c.text("cmd"), options)
+		ended <- err
+	}()
+	for made := false; !made; {
+		var err error
+		if made, err = c.session.Exists(c.run.ctx, c.text("path")); err != nil {
+			return nil, err
+		}
+	}
+	began := time.Now()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		c.run.t.Errorf("the call ends with %v", err)
+	}
+	record, err := c.session.Process(options.ExecID).Wait(c.run.ctx)
+	if took := time.Since(began); took > time.Second {
+		c.run.t.Errorf("the command ends after %s", took)
+	}
+	return record, err
+}
+
 // streamed reads a stream to its end.
 func (c call) streamed(s *sandkasten.ExecStream) (any, error) {
 	output := map[string]string{"output": "", "stdout": "", "stderr": ""}
@@ -122,7 +159,7 @@ func (c call) streamed(s *sandkasten.ExecStream) (any, error) {
 var actions = map[string]func(c call) (any, error){
 	"create_session": func(c call) (any, error) {
 		o := options[sandkasten.CreateOptions](c)
-		o.UpdateOptions, o.IdempotencyKey = c.update(), c.text("idempotency_key")
+		o.TTL, o.Lifetime, o.IdleTimeout, o.IdempotencyKey = c.update().TTL, c.update().Lifetime, c.update().IdleTimeout, c.text("idempotency_key")
 		return c.client.CreateSession(c.run.ctx, o)
 	},
 	"get_session": func(c call) (any, error) { return c.client.GetSession(c.run.ctx, c.text("id")) },
@@ -271,7 +308,7 @@ var actions = map[string]func(c call) (any, error){
 	},
 	"fork": func(c call) (any, error) {
 		o := options[sandkasten.ForkOptions](c)
-		o.UpdateOptions = c.update()
+		o.TTL, o.Lifetime, o.IdleTimeout = c.update().TTL, c.update().Lifetime, c.update().IdleTimeout
 		count := 1
 		if _, given := c.args["count"]; given {
 			count = c.number("count")
@@ -280,6 +317,7 @@ var actions = map[string]func(c call) (any, error){
 		return made.Sessions, err
 	},
 	"exec":        func(c call) (any, error) { return c.session.Exec(c.run.ctx, c.text("cmd"), c.execOptions()) },
+	"cancel_exec": func(c call) (any, error) { return c.cancelExec() },
 	"exec_stream": func(c call) (any, error) { return c.streamed(c.session.ExecStream(c.text("cmd"), c.execOptions())) },
 	"attach":      func(c call) (any, error) { return c.streamed(c.session.Attach(c.text("exec_id"), nil)) },
 
@@ -346,7 +384,8 @@ var actions = map[string]func(c call) (any, error){
 		found, err := c.session.Grep(c.run.ctx, c.text("pattern"), options[sandkasten.GrepOptions](c))
 		return found.Matches, err
 	},
-	"stat": func(c call) (any, error) { return c.session.Stat(c.run.ctx, c.text("path"), nil) },
+	"exists": func(c call) (any, error) { return c.session.Exists(c.run.ctx, c.text("path")) },
+	"stat":   func(c call) (any, error) { return c.session.Stat(c.run.ctx, c.text("path"), nil) },
 	"edit": func(c call) (any, error) {
 		o := options[sandkasten.EditOptions](c)
 		return c.session.Edit(c.run.ctx, c.text("path"), c.text("old"), c.text("new"), o)
@@ -368,7 +407,19 @@ var actions = map[string]func(c call) (any, error){
 	},
 
 	"run_process": func(c call) (any, error) {
-		return c.session.RunProcess(c.run.ctx, c.strings("cmd"), c.processOptions())
+		return c.session.RunProcess(c.run.ctx, c.program(), c.processOptions())
+	},
+	"run_told": func(c call) (any, error) {
+		var stdout, stderr strings.Builder
+		end, err := c.session.StreamProcess(c.program(), c.processOptions()).Copy(c.run.ctx, &stdout, &stderr)
+		told := func(b *strings.Builder) string { return strings.ToValidUTF8(b.String(), "\ufffd") }
+		return struct {
+			sandkasten.ExecEnd
+			Stdout     string `json:"stdout"`
+			Stderr     string `json:"stderr"`
+			ToldStdout string `json:"told_stdout"`
+			ToldStderr string `json:"told_stderr"`
+		}{end, told(&stdout), told(&stderr), told(&stdout), told(&stderr)}, err
 	},
 	"start_process": func(c call) (any, error) {
 		return c.session.StartProcess(c.run.ctx, c.strings("cmd"), c.processOptions())

@@ -1,6 +1,7 @@
 package sandkasten
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -18,7 +19,8 @@ type ExecOptions struct {
 
 	Cwd          string            `json:"cwd,omitempty"`           // where the shell goes first, and stays
 	Env          map[string]string `json:"env,omitempty"`           // for this command alone
-	OnDisconnect string            `json:"on_disconnect,omitempty"` // kill: it ends when the call's context does, or the connection breaks
+	OnDisconnect string            `json:"on_disconnect,omitempty"` // kill: it ends when the connection breaks, too
+	ExecID       string            `json:"exec_id,omitempty"`       // 26 random characters of a-z and 2-7; empty is a new one
 }
 
 // ExecEnd is how a command ended.
@@ -93,15 +95,18 @@ type execRequest struct {
 
 func newExecRequest(cmd string, o *ExecOptions) execRequest {
 	options := value(o)
+	options.ExecID = cmp.Or(options.ExecID, newExecID())
 	return execRequest{cmd, options.Timeout.Milliseconds(), options}
 }
 
 // Exec runs a command in the session's shell, which keeps its directory,
 // variables and jobs from one to the next, and returns when it has ended. An exit
-// code that is not zero is not an error, nor is a timeout.
+// code that is not zero is not an error, nor is a timeout. When ctx ends first, so does
+// the command; when the connection breaks, the command goes on.
 func (s *Session) Exec(ctx context.Context, cmd string, o *ExecOptions) (ExecResult, error) {
+	body := newExecRequest(cmd, o)
 	var result ExecResult
-	err := s.client.call(ctx, post(s.path+"/exec", newExecRequest(cmd, o)), &result)
+	err := s.run(ctx, "/exec", body.ExecID, body, &result)
 	return result, err
 }
 
@@ -109,7 +114,7 @@ func (s *Session) Exec(ctx context.Context, cmd string, o *ExecOptions) (ExecRes
 // the first use of the stream.
 func (s *Session) ExecStream(cmd string, o *ExecOptions) *ExecStream {
 	body := newExecRequest(cmd, o)
-	return &ExecStream{session: s, raw: body.RawOutput, first: post(s.path+"/exec/stream", body)}
+	return &ExecStream{session: s, raw: body.RawOutput, first: post(s.path+"/exec/stream", body), own: body.ExecID}
 }
 
 // AttachOptions says how a command is followed.

@@ -269,6 +269,17 @@ func (f *Files) Stat(ctx context.Context, path string, o *StatOptions) (Entry, e
 	return entry, err
 }
 
+// Exists reports whether there is something at path, for those who may look there. A
+// link counts, wherever it leads.
+func (f *Files) Exists(ctx context.Context, path string) (bool, error) {
+	_, err := f.Stat(ctx, path, nil)
+	var refused *APIError
+	if errors.As(err, &refused) && (refused.Reason == ReasonNoSuchFile || refused.Reason == ReasonNotADirectory) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // EditOptions says how often the old text must be there.
 type EditOptions struct {
 	Count int `json:"count,omitempty"` // 0 is once or more

@@ -1,6 +1,7 @@
 package sandkasten
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -30,7 +31,8 @@ type ProcessOptions struct {
 	RawOutput  bool              `json:"raw_output,omitempty"`  // keep escape sequences and line ends as written
 	OutputFile string            `json:"output_file,omitempty"` // in the sandbox, for all of the output
 
-	OnDisconnect string `json:"on_disconnect,omitempty"` // kill: it ends when the call's context does, or the connection breaks
+	OnDisconnect string `json:"on_disconnect,omitempty"` // kill: it ends when the connection breaks, too
+	ExecID       string `json:"exec_id,omitempty"`       // 26 random characters of a-z and 2-7; empty is a new one
 }
 
 type processRequest struct {
@@ -42,6 +44,7 @@ type processRequest struct {
 
 func newProcessRequest(cmd []string, o *ProcessOptions) processRequest {
 	options := value(o)
+	options.ExecID = cmp.Or(options.ExecID, newExecID())
 	return processRequest{Cmd: cmd, TimeoutMS: options.Timeout.Milliseconds(), ProcessOptions: options}
 }
 
@@ -51,11 +54,11 @@ type ProcessResult struct {
 
 	Status       string `json:"status"` // completed, running
 	PID          int    `json:"pid,omitempty"`
-	Stdout       string `json:"stdout,omitempty"` // U+FFFD stands for what is not UTF-8
+	Stdout       string `json:"stdout"` // U+FFFD stands for what is not UTF-8
 	StdoutBase64 string `json:"stdout_base64,omitempty"`
-	Stderr       string `json:"stderr,omitempty"`
+	Stderr       string `json:"stderr"`
 	StderrBase64 string `json:"stderr_base64,omitempty"`
-	Output       string `json:"output,omitempty"` // of a terminal
+	Output       string `json:"output,omitempty"` // of a terminal, and of merged outputs, instead of the two
 	OutputBase64 string `json:"output_base64,omitempty"`
 	Truncated    bool   `json:"truncated"`
 }
@@ -66,10 +69,19 @@ func (r ProcessResult) StdoutBytes() ([]byte, error) { return exact(r.Stdout, r.
 // StderrBytes is what was written to stderr, exactly.
 func (r ProcessResult) StderrBytes() ([]byte, error) { return exact(r.Stderr, r.StderrBase64) }
 
-// RunProcess runs a program without a shell, and returns when it has ended.
+// ShellCode is a program that runs shell code: RunProcess(ctx, ShellCode("make; make test"), nil).
+// The shell is bash or, in an image without, sh. It is a new one each time: to keep
+// directory and variables use Exec.
+func ShellCode(code string) []string {
+	return []string{"sh", "-c", `exec "$(command -v bash || echo sh)" -c "$0"`, code}
+}
+
+// RunProcess runs a program without a shell, and returns when it has ended. When ctx
+// ends first, so does the program; when the connection breaks, the program goes on.
 func (s *Session) RunProcess(ctx context.Context, cmd []string, o *ProcessOptions) (ProcessResult, error) {
+	body := newProcessRequest(cmd, o)
 	var result ProcessResult
-	err := s.client.call(ctx, post(s.path+"/processes", newProcessRequest(cmd, o)), &result)
+	err := s.run(ctx, "/processes", body.ExecID, body, &result)
 	return result, err
 }
 
@@ -77,7 +89,7 @@ func (s *Session) RunProcess(ctx context.Context, cmd []string, o *ProcessOption
 // says its stream. It begins with the first use of the stream.
 func (s *Session) StreamProcess(cmd []string, o *ProcessOptions) *ExecStream {
 	body := newProcessRequest(cmd, o)
-	return &ExecStream{session: s, raw: body.RawOutput, first: post(s.path+"/processes/stream", body)}
+	return &ExecStream{session: s, raw: body.RawOutput, first: post(s.path+"/processes/stream", body), own: body.ExecID}
 }
 
 // StartProcess starts a program and leaves it running.
@@ -102,9 +114,16 @@ type ExecRecord struct {
 	Shell     string    `json:"shell"`               // empty for a process
 	Cmd       string    `json:"cmd"`                 // its beginning
 	State     string    `json:"state"`               // queued, running, ended
+	WaitsFor  *WaitsFor `json:"waits_for,omitempty"` // of a queued command: the one that its shell runs
 	StartedAt time.Time `json:"started_at,omitzero"`
 	PID       int       `json:"pid,omitempty"`
 	TTY       bool      `json:"tty,omitempty"`
+}
+
+// WaitsFor is a command behind which others wait.
+type WaitsFor struct {
+	ExecID string `json:"exec_id"`
+	Cmd    string `json:"cmd"` // its beginning
 }
 
 // End is how the command or process ended, and false before it has.

@@ -64,8 +64,18 @@ type UpdateOptions struct {
 
 // CreateOptions is what a new session may be given.
 type CreateOptions struct {
-	UpdateOptions
-	Limits
+	TTL         time.Duration     `json:"-"` // as of UpdateOptions, with what follows
+	OnExpiry    string            `json:"on_expiry,omitempty"`
+	Lifetime    time.Duration     `json:"-"`
+	OnIdle      string            `json:"on_idle,omitempty"`
+	IdleTimeout time.Duration     `json:"-"`
+	AutoResume  *bool             `json:"auto_resume,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+
+	CPU      float64 `json:"cpu,omitempty"` // as of Limits, with what follows
+	MemoryMB int64   `json:"memory_mb,omitempty"`
+	Pids     int64   `json:"pids,omitempty"`
+	DiskMB   int64   `json:"disk_mb,omitempty"`
 
 	Name              string            `json:"name,omitempty"` // unique among the key's sessions that have not ended
 	Image             string            `json:"image,omitempty"`
@@ -86,8 +96,18 @@ type CreateOptions struct {
 
 // ForkOptions is what forks have otherwise than their session.
 type ForkOptions struct {
-	UpdateOptions
-	Limits
+	TTL         time.Duration     `json:"-"` // as of UpdateOptions, with what follows
+	OnExpiry    string            `json:"on_expiry,omitempty"`
+	Lifetime    time.Duration     `json:"-"`
+	OnIdle      string            `json:"on_idle,omitempty"`
+	IdleTimeout time.Duration     `json:"-"`
+	AutoResume  *bool             `json:"auto_resume,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+
+	CPU      float64 `json:"cpu,omitempty"` // as of Limits, with what follows
+	MemoryMB int64   `json:"memory_mb,omitempty"`
+	Pids     int64   `json:"pids,omitempty"`
+	DiskMB   int64   `json:"disk_mb,omitempty"`
 
 	Env      map[string]string `json:"env,omitempty"`
 	Hostname string            `json:"hostname,omitempty"`
@@ -102,8 +122,8 @@ type times struct {
 	IdleTimeoutSeconds int64 `json:"idle_timeout_seconds,omitempty"`
 }
 
-func (o UpdateOptions) times() times {
-	return times{seconds(o.TTL), seconds(o.Lifetime), seconds(o.IdleTimeout)}
+func newTimes(ttl, lifetime, idleTimeout time.Duration) times {
+	return times{seconds(ttl), seconds(lifetime), seconds(idleTimeout)}
 }
 
 // seconds rounds up, so that what is more than nothing stays more than nothing.
@@ -138,7 +158,7 @@ func (c *Client) CreateSession(ctx context.Context, o *CreateOptions) (*Session,
 	body := struct {
 		CreateOptions
 		times
-	}{options, options.times()}
+	}{options, newTimes(options.TTL, options.Lifetime, options.IdleTimeout)}
 	var info SessionInfo
 	if err := c.call(ctx, postOnce("/v1/sessions", options.IdempotencyKey, body), &info); err != nil {
 		return nil, err
@@ -232,7 +252,7 @@ func (s *Session) Update(ctx context.Context, o *UpdateOptions) (SessionInfo, er
 	body := struct {
 		UpdateOptions
 		times
-	}{options, options.times()}
+	}{options, newTimes(options.TTL, options.Lifetime, options.IdleTimeout)}
 	return s.change(ctx, request{method: http.MethodPatch, path: s.path, json: body, safe: true})
 }
 
@@ -293,7 +313,7 @@ func (s *Session) Fork(ctx context.Context, count int, o *ForkOptions) (Forked, 
 		Count int `json:"count"`
 		ForkOptions
 		times
-	}{count, options, options.times()}
+	}{count, options, newTimes(options.TTL, options.Lifetime, options.IdleTimeout)}
 	var made struct {
 		Sessions []SessionInfo `json:"sessions"`
 		Copied   bool          `json:"copied"`

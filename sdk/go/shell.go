@@ -10,6 +10,7 @@ type Shell struct {
 	Name      string    `json:"name"`
 	State     string    `json:"state"`             // idle, busy
 	ExecID    string    `json:"exec_id,omitempty"` // of the command that it runs
+	Cmd       string    `json:"cmd,omitempty"`     // that command's beginning
 	Queued    int       `json:"queued"`            // commands behind that one
 	PID       int       `json:"pid,omitempty"`     // inside; 0 while it has no process
 	Cwd       string    `json:"cwd"`               // after its last command

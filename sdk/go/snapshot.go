@@ -28,9 +28,14 @@ type Snapshot struct {
 
 // SnapshotOptions is what a new snapshot may be given.
 type SnapshotOptions struct {
-	Name         string   `json:"name,omitempty"`
-	Label        string   `json:"label,omitempty"`
-	Scope        string   `json:"scope,omitempty"` // workspace, or sandbox: all that the session has changed
+	Name  string `json:"name,omitempty"`
+	Label string `json:"label,omitempty"`
+
+	// Scope is workspace, for /workspace, or sandbox, for that and all other changes to
+	// the image. Empty is sandbox or, where the driver cannot tell other changes, workspace:
+	// the snapshot's Scope says which.
+	Scope        string   `json:"scope,omitempty"`
+	Fallback     string   `json:"fallback,omitempty"` // workspace: what to save where Scope sandbox cannot be; else that is ErrUnimplemented
 	IncludePaths []string `json:"include_paths,omitempty"`
 	ExcludePaths []string `json:"exclude_paths,omitempty"`
 
@@ -38,10 +43,14 @@ type SnapshotOptions struct {
 }
 
 // Snapshot saves the session's files while it runs, to begin others with them
-// (CreateOptions.RestoreSnapshotID).
+// (CreateOptions.RestoreSnapshotID): all files, unless the options say less.
 func (s *Session) Snapshot(ctx context.Context, o *SnapshotOptions) (Snapshot, error) {
+	options := value(o)
+	if options.Scope == "" {
+		options.Scope, options.Fallback = "sandbox", "workspace"
+	}
 	var snapshot Snapshot
-	err := s.client.call(ctx, postOnce(s.path+"/snapshots", value(o).IdempotencyKey, value(o)), &snapshot)
+	err := s.client.call(ctx, postOnce(s.path+"/snapshots", options.IdempotencyKey, options), &snapshot)
 	return snapshot, err
 }
 

@@ -25,6 +25,7 @@ type ExecStream struct {
 	session *Session
 	raw     bool
 	first   request // starts the command; unused if execID was given
+	own     string  // the id of the command that first starts
 	begun   bool    // first was sent
 	execID  string
 	lastID  string // of the last event that had one
@@ -39,7 +40,8 @@ func (s *ExecStream) ExecID() string { return s.execID }
 func (s *ExecStream) End() (ExecEnd, bool) { return s.end, s.ended }
 
 // Copy writes the output to stdout, and what a process writes to its stderr to
-// stderr, and returns how the command ended. After an error the command goes on.
+// stderr, and returns how the command ended. When ctx ends first, so does the command;
+// after another error it goes on, as does one that Attach follows.
 func (s *ExecStream) Copy(ctx context.Context, stdout, stderr io.Writer) (ExecEnd, error) {
 	for chunk, err := range s.Chunks(ctx) {
 		if err != nil {
@@ -57,10 +59,12 @@ func (s *ExecStream) Copy(ctx context.Context, stdout, stderr io.Writer) (ExecEn
 }
 
 // Chunks gives the output. An error is the last of the iteration. To leave it
-// early does not end the command; another iteration goes on behind the last chunk.
+// early does not end the command, as the end of ctx does; another iteration goes on
+// behind the last chunk.
 func (s *ExecStream) Chunks(ctx context.Context) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		p := patience{client: s.session.client}
+		canceled := ctx.Err() != nil // before anything was sent
 		for !s.ended {
 			before := s.lastID
 			left, err := s.follow(ctx, yield)
@@ -74,6 +78,9 @@ func (s *ExecStream) Chunks(ctx context.Context) iter.Seq2[Chunk, error] {
 				err = p.resume(ctx, err)
 			}
 			if err != nil {
+				if s.begun && !canceled {
+					err = s.session.endCanceled(ctx, s.own, err)
+				}
 				yield(Chunk{}, err)
 				return
 			}

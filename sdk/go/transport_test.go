@@ -415,27 +415,33 @@ func TestOptionsAndEnvironment(t *testing.T) {
 }
 
 func TestBodiesOfRequests(t *testing.T) {
-	c, d := start(t, answer{status: 201, body: aSession}, answer{status: 200, body: "{}"}, answer{status: 201, body: `{"sessions": []}`})
+	c, d := start(t, answer{status: 201, body: aSession}, answer{status: 200, body: "{}"}, answer{status: 201, body: `{"sessions": []}`},
+		answer{status: 201, body: "{}"}, answer{status: 201, body: "{}"})
 	no := false
 	_, err := c.CreateSession(t.Context(), &CreateOptions{
-		UpdateOptions: UpdateOptions{TTL: 1500 * time.Millisecond, AutoResume: &no},
-		Limits:        Limits{MemoryMB: 256},
-		Image:         "base",
+		TTL: 1500 * time.Millisecond, AutoResume: &no, MemoryMB: 256, Image: "base",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := c.Session("s1")
-	if _, err := s.Exec(t.Context(), "true", &ExecOptions{Timeout: time.Second}); err != nil {
+	if _, err := s.Exec(t.Context(), "true", &ExecOptions{Timeout: time.Second, ExecID: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Fork(t.Context(), 0, nil); err != nil {
 		t.Fatal(err)
 	}
+	for _, options := range []*SnapshotOptions{nil, {Scope: "sandbox", Name: "n"}} {
+		if _, err := s.Snapshot(t.Context(), options); err != nil {
+			t.Fatal(err)
+		}
+	}
 	want := []string{
 		`{"auto_resume":false,"image":"base","memory_mb":256,"ttl_seconds":2}`,
-		`{"cmd":"true","timeout_ms":1000}`,
+		`{"cmd":"true","exec_id":"x","timeout_ms":1000}`,
 		`{"count":0}`,
+		`{"fallback":"workspace","scope":"sandbox"}`,
+		`{"name":"n","scope":"sandbox"}`,
 	}
 	for i, r := range d.seen() {
 		var fields map[string]any

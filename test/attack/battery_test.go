@@ -138,7 +138,7 @@ func (w *battery) config() string {
 // settle makes the neighbour's session and notes what the host is like then.
 func (w *battery) settle(ctx context.Context) error {
 	var err error
-	w.neighbour, err = w.b.CreateSession(ctx, &sandkasten.CreateOptions{UpdateOptions: sandkasten.UpdateOptions{TTL: time.Hour}})
+	w.neighbour, err = w.b.CreateSession(ctx, &sandkasten.CreateOptions{TTL: time.Hour})
 	if err != nil {
 		return fmt.Errorf("the neighbour: %w", err)
 	}

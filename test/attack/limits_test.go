@@ -23,7 +23,9 @@ import (
 
 // limits is a want of other limits; those that are zero stay.
 func limits(l sandkasten.Limits) want {
-	return func(o *sandkasten.CreateOptions) { o.Limits = l }
+	return func(o *sandkasten.CreateOptions) {
+		o.CPU, o.MemoryMB, o.Pids, o.DiskMB = l.CPU, l.MemoryMB, l.Pids, l.DiskMB
+	}
 }
 
 // flood is what came of making as many of one thing as there can be.

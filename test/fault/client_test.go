@@ -236,7 +236,7 @@ func TestF26_CreateAndDestroyOfOneKey(t *testing.T) {
 func TestF29_Restore(t *testing.T) {
 	t.Parallel()
 	h := start(t, "", at("create.restored"))
-	s := h.create(&sandkasten.CreateOptions{Limits: sandkasten.Limits{DiskMB: 128}})
+	s := h.create(&sandkasten.CreateOptions{DiskMB: 128})
 	h.sh(s, "echo kept > f; head -c 40000000 /dev/urandom > big")
 	saved, err := s.Snapshot(t.Context(), nil)
 	if err != nil {
@@ -249,7 +249,7 @@ func TestF29_Restore(t *testing.T) {
 	if got := h.sh(h.create(request), "cat f"); got != "kept" {
 		t.Errorf("restored is %q", got)
 	}
-	small := &sandkasten.CreateOptions{RestoreSnapshotID: saved.ID, Limits: sandkasten.Limits{DiskMB: 16}}
+	small := &sandkasten.CreateOptions{RestoreSnapshotID: saved.ID, DiskMB: 16}
 	if _, err := h.c.CreateSession(t.Context(), small); err == nil || code(err) == "internal" {
 		t.Errorf("restore to a disk that is too small: %v (%s)", err, code(err))
 	}
@@ -297,7 +297,7 @@ func TestF30_ExpiryRaces(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range sessions {
 		all.Go(func() {
-			s, err := h.c.CreateSession(t.Context(), &sandkasten.CreateOptions{UpdateOptions: sandkasten.UpdateOptions{TTL: 2 * time.Second}})
+			s, err := h.c.CreateSession(t.Context(), &sandkasten.CreateOptions{TTL: 2 * time.Second})
 			if err != nil {
 				t.Errorf("create: %v", err)
 				return
@@ -413,7 +413,7 @@ func TestF31_CrashInClaim(t *testing.T) {
 			t.Parallel()
 			h := start(t, pooled, at("linux.claim."+step))
 			h.ready(4)
-			request := &sandkasten.CreateOptions{IdempotencyKey: "again", WorkspaceID: "w", Limits: sandkasten.Limits{MemoryMB: 64}}
+			request := &sandkasten.CreateOptions{IdempotencyKey: "again", WorkspaceID: "w", MemoryMB: 64}
 			_, err := h.c.CreateSession(t.Context(), request)
 			h.wantKilled(err)
 			if got := h.sh(h.create(request), "ls -A; echo usable"); got != "usable" {

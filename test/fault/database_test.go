@@ -109,7 +109,7 @@ func TestF12_DatabaseGone(t *testing.T) {
 				h.sh(h.create(nil), "sleep 1000 &")
 			}
 			other := h.Client(strings.TrimSpace(h.Output("user", "add", "bob", "--key")))
-			bobs, err := other.CreateSession(t.Context(), &sandkasten.CreateOptions{UpdateOptions: sandkasten.UpdateOptions{Labels: map[string]string{"task": "42"}}})
+			bobs, err := other.CreateSession(t.Context(), &sandkasten.CreateOptions{Labels: map[string]string{"task": "42"}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -262,7 +262,7 @@ func TestF36_DaemonStopped(t *testing.T) {
 func TestF36_ManyFiles(t *testing.T) {
 	t.Parallel()
 	h := start(t, "")
-	s := h.create(&sandkasten.CreateOptions{Limits: sandkasten.Limits{DiskMB: 512}})
+	s := h.create(&sandkasten.CreateOptions{DiskMB: 512})
 	h.sh(s, `python3 -c '
 import os
 for d in range(20):

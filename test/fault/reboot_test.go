@@ -18,7 +18,7 @@ func TestF19_RowsOfAnotherTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := start(t, "max_lifetime_seconds: 0")
-			long, short := h.create(nil), h.create(&sandkasten.CreateOptions{UpdateOptions: sandkasten.UpdateOptions{TTL: 4 * time.Second}})
+			long, short := h.create(nil), h.create(&sandkasten.CreateOptions{TTL: 4 * time.Second})
 			h.Stop()
 			h.change("UPDATE sessions SET created_at = created_at + ?, last_activity = last_activity + ?", ahead.Microseconds(), ahead.Microseconds())
 			h.Start()
@@ -44,7 +44,7 @@ func TestF19_ClockSetWhileDown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := start(t, "session_ttl_seconds: 3600\nmax_lifetime_seconds: 7200")
-			s, short := h.create(nil), h.create(&sandkasten.CreateOptions{UpdateOptions: sandkasten.UpdateOptions{TTL: 4 * time.Second}})
+			s, short := h.create(nil), h.create(&sandkasten.CreateOptions{TTL: 4 * time.Second})
 			h.Stop()
 			h.change("UPDATE sessions SET created_at = created_at - ?1, last_activity = last_activity - ?1", by.Microseconds())
 			h.change("UPDATE clock SET offset_us = offset_us - ?", by.Microseconds())

@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 // small is a session that is soon at its limits.
-var small = sandkasten.CreateOptions{Limits: sandkasten.Limits{CPU: 0.2, MemoryMB: 64, Pids: 64, DiskMB: 32}}
+var small = sandkasten.CreateOptions{CPU: 0.2, MemoryMB: 64, Pids: 64, DiskMB: 32}
 
 // TestLimits runs into each limit of a session, all with one daemon.
 func TestLimits(t *testing.T) {

@@ -30,11 +30,14 @@ type ExecRequest struct {
 	Env          map[string]string `json:"env,omitempty" doc:"Variables for this command alone; at most 1 MiB." example:"{\"LANG\":\"C\"}"`
 	OnDisconnect string            `json:"on_disconnect,omitempty" enum:"continue,kill" doc:"What becomes of the command if the client goes away before its end. Without it, continue." example:"kill"`
 
+	ExecID string `json:"exec_id,omitempty" pattern:"^[a-z2-7]{26}$" doc:"The command's id, chosen at random by a client that wants to cancel the command before an answer tells it. One that the session knows is a 409. Without it the daemon chooses one." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
+
 	OutputFile string `json:"output_file,omitempty" maxLength:"4096" doc:"A file inside the sandbox that gets all of the output, beside what is kept for the answer. Made or replaced when the command starts." example:"logs/build.txt"`
 }
 
 func (r *ExecRequest) request() ops.ExecRequest {
 	return ops.ExecRequest{
+		ID:         r.ExecID,
 		Command:    r.Cmd,
 		Shell:      r.Shell,
 		Stdin:      []byte(r.Stdin),

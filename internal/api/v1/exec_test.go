@@ -213,6 +213,74 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// A client that has chosen a command's id can end it before it hears of it.
+func TestCommandsHaveTheIDsOfTheirClients(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	type m = map[string]any
+	const id, other, third = "aaaaaaaaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbbbbb", "cccccccccccccccccccccccccc"
+	ended := make(chan v1.ExecResponse, 1)
+	go func() { ended <- s.run(t, path, m{"cmd": "echo first; sleep 60", "exec_id": id}) }()
+	exec := path + "/execs/" + id
+	for s.do(t, "GET", exec+"?wait_ms=1", "").status == http.StatusNotFound {
+	}
+	// Whoever comes with the same id is refused, and ends nothing by that.
+	for _, route := range []string{"/exec", "/exec/stream"} {
+		s.do(t, "POST", path+route, js(t, m{"cmd": "true", "exec_id": id, "on_disconnect": "kill"})).wantError(t, 409, "already_exists", "")
+	}
+	s.do(t, "POST", path+"/processes", js(t, m{"cmd": []string{"true"}, "exec_id": id, "on_disconnect": "kill"})).wantError(t, 409, "already_exists", "")
+	var one v1.ExecDetail
+	if s.do(t, "GET", exec, "").into(t, 200, &one); one.State == protocol.StateEnded {
+		t.Errorf("after others with its id: %+v", one)
+	}
+	s.do(t, "POST", exec+"/cancel", "").into(t, 200, &v1.OK{})
+	if r := <-ended; r.ExecID != id || r.Cause != protocol.CauseCanceled {
+		t.Errorf("%+v", r)
+	}
+	if r := s.run(t, path, m{"cmd": "echo next", "exec_id": other}); r.ExecID != other || r.Output != "next\n" {
+		t.Errorf("%+v", r)
+	}
+	var p v1.ProcessResponse
+	if s.do(t, "POST", path+"/processes", js(t, m{"cmd": []string{"true"}, "exec_id": third})).into(t, 200, &p); p.ExecID != third {
+		t.Errorf("%+v", p)
+	}
+	for _, wrong := range []string{"short", "AAAAAAAAAAAAAAAAAAAAAAAAAA", id + "a", "../../../../../../../../etc"} {
+		s.do(t, "POST", path+"/exec", js(t, m{"cmd": "true", "exec_id": wrong})).wantError(t, 400, "invalid_argument", "exec_id")
+		s.do(t, "POST", path+"/processes", js(t, m{"cmd": []string{"true"}, "exec_id": wrong})).wantError(t, 400, "invalid_argument", "exec_id")
+	}
+}
+
+func TestABusyShellSaysWhoseCommandItRuns(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	const cmd, waiting = "echo first; sleep 60", "dddddddddddddddddddddddddd"
+	id := launch(t, s, path, cmd)
+	ended := make(chan v1.ExecResponse, 1)
+	go func() { ended <- s.run(t, path, map[string]any{"cmd": "echo next", "exec_id": waiting}) }()
+	for s.do(t, "GET", path+"/execs/"+waiting, "").status == http.StatusNotFound {
+	}
+	want := v1.WaitsFor{ExecID: id, Command: cmd}
+	var one v1.ExecDetail
+	s.do(t, "GET", path+"/execs/"+waiting, "").into(t, 200, &one)
+	if one.State != protocol.StateQueued || one.WaitsFor == nil || *one.WaitsFor != want {
+		t.Errorf("the command that waits: %+v", one.ExecRecord)
+	}
+	var all []v1.ExecRecord
+	s.do(t, "GET", path+"/execs", "").into(t, 200, &all)
+	if len(all) != 2 || all[0].WaitsFor != nil || all[1].WaitsFor == nil || *all[1].WaitsFor != want {
+		t.Errorf("the commands: %+v", all)
+	}
+	var shells []v1.Shell
+	s.do(t, "GET", path+"/shells", "").into(t, 200, &shells)
+	if len(shells) != 1 || shells[0].State != "busy" || shells[0].ExecID != id || shells[0].Command != cmd {
+		t.Errorf("the shells: %+v", shells)
+	}
+	s.do(t, "POST", path+"/execs/"+id+"/cancel", "").into(t, 200, &v1.OK{})
+	if r := <-ended; r.Output != "next\n" {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestExecInDestroyedSession(t *testing.T) {
 	s := start(t)
 	path := s.create(t)

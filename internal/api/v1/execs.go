@@ -17,6 +17,7 @@ type ExecRecord struct {
 	Shell          string         `json:"shell" doc:"Empty for a process." example:"default"`
 	Command        string         `json:"cmd" doc:"Its first 256 bytes." example:"make test"`
 	State          protocol.State `json:"state" enum:"queued,running,ended" example:"running"`
+	WaitsFor       *WaitsFor      `json:"waits_for,omitempty" doc:"Of a queued command: the one that its shell runs."`
 	ExitCode       *int           `json:"exit_code,omitempty" doc:"When it has ended."`
 	Cause          protocol.Cause `json:"cause,omitempty" doc:"When it has ended; see exec."`
 	Signal         int            `json:"signal,omitempty"`
@@ -33,6 +34,25 @@ type ExecRecord struct {
 	Usage          *Usage         `json:"usage,omitempty" doc:"Of a process."`
 
 	OutputFileError string `json:"output_file_error,omitempty" doc:"As in exec."`
+}
+
+// WaitsFor is a command behind which others wait.
+type WaitsFor struct {
+	ExecID  string `json:"exec_id" example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
+	Command string `json:"cmd" doc:"Its first 256 bytes." example:"make test"`
+}
+
+// waitsFor is what r waits for, if that is among all.
+func waitsFor(r protocol.Record, all []protocol.Record) *WaitsFor {
+	if r.State != protocol.StateQueued {
+		return nil
+	}
+	for _, other := range all {
+		if other.State == protocol.StateRunning && other.Kind == protocol.KindShell && other.Shell == r.Shell {
+			return &WaitsFor{other.ID, other.Command}
+		}
+	}
+	return nil
 }
 
 func recordOf(r protocol.Record) ExecRecord {
@@ -84,7 +104,9 @@ func (s *surface) records(ctx context.Context, in *SessionPath, wanted func(prot
 	out := &execsOutput{Body: make([]ExecRecord, 0, len(all))}
 	for _, one := range all {
 		if wanted(one) {
-			out.Body = append(out.Body, recordOf(one))
+			record := recordOf(one)
+			record.WaitsFor = waitsFor(one, all)
+			out.Body = append(out.Body, record)
 		}
 	}
 	return out, nil
@@ -133,7 +155,15 @@ func (s *surface) getExec(ctx context.Context, in *getExecInput) (*execDetailOut
 	if err != nil {
 		return nil, err
 	}
-	return &execDetailOutput{ExecDetail{ExecRecord: recordOf(record), Text: text}}, nil
+	detail := ExecDetail{ExecRecord: recordOf(record), Text: text}
+	if record.State == protocol.StateQueued {
+		all, err := s.manager.Execs.List(ctx, api.Caller(ctx), string(id))
+		if err != nil {
+			return nil, err
+		}
+		detail.WaitsFor = waitsFor(record, all)
+	}
+	return &execDetailOutput{detail}, nil
 }
 
 func (s *surface) cancelExec(ctx context.Context, in *ExecPath) (*okOutput, error) {

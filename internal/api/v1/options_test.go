@@ -65,7 +65,7 @@ func TestLongArguments(t *testing.T) {
 	}
 	var r v1.ProcessResponse
 	s.do(t, "POST", path+"/processes", args(19)).into(t, http.StatusOK, &r)
-	if r.Stdout == nil || *r.Stdout != "19\n" {
+	if r.Stdout != "19\n" {
 		t.Errorf("1.9 MB: %+v", r)
 	}
 	s.do(t, "POST", path+"/processes", args(22)).wantError(t, 413, "too_large", "cmd")
@@ -81,7 +81,7 @@ func TestMergedOutputs(t *testing.T) {
 	const want = "o1\ne1\no2\ne2\no3\ne3\n"
 	var r v1.ProcessResponse
 	s.do(t, "POST", path+"/processes", `{"cmd":`+program+`,"stderr":"merged"}`).into(t, http.StatusOK, &r)
-	if r.Output == nil || *r.Output != want || r.Stdout != nil || r.Stderr != nil || r.OutputBytes != int64(len(want)) || r.DroppedBytes != 0 {
+	if r.Output == nil || *r.Output != want || r.Stdout != "" || r.Stderr != "" || r.OutputBytes != int64(len(want)) || r.DroppedBytes != 0 {
 		t.Errorf("merged: %+v", r)
 	}
 	stream := string(s.do(t, "POST", path+"/processes/stream", `{"cmd":`+program+`,"stderr":"merged"}`).body)
@@ -90,7 +90,7 @@ func TestMergedOutputs(t *testing.T) {
 	}
 	r = v1.ProcessResponse{}
 	s.do(t, "POST", path+"/processes", `{"cmd":`+program+`,"stderr":"separate"}`).into(t, http.StatusOK, &r)
-	if r.Stdout == nil || *r.Stdout != "o1\no2\no3\n" || r.Stderr == nil || *r.Stderr != "e1\ne2\ne3\n" || r.Output != nil {
+	if r.Stdout != "o1\no2\no3\n" || r.Stderr != "e1\ne2\ne3\n" || r.Output != nil {
 		t.Errorf("separate: %+v", r)
 	}
 }

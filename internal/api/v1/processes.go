@@ -33,6 +33,7 @@ type ProcessRequest struct {
 	Background   bool              `json:"background,omitempty" doc:"Answer as soon as it runs."`
 	Stderr       string            `json:"stderr,omitempty" enum:"separate,merged" doc:"merged: one output for both, in the order in which they were written; the answer has output then, and chunks say no stream. Without it, separate." example:"merged"`
 	OnDisconnect string            `json:"on_disconnect,omitempty" enum:"continue,kill" doc:"As in exec; not of one in the background." example:"kill"`
+	ExecID       string            `json:"exec_id,omitempty" pattern:"^[a-z2-7]{26}$" doc:"As in exec." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
 	OutputFile   string            `json:"output_file,omitempty" maxLength:"4096" doc:"As in exec." example:"logs/build.txt"`
 	RawOutput    bool              `json:"raw_output,omitempty" doc:"As in exec."`
 }
@@ -43,7 +44,7 @@ func (r *ProcessRequest) request() (ops.ProcessRequest, error) {
 		return ops.ProcessRequest{}, err
 	}
 	req := ops.ProcessRequest{
-		Args: r.Cmd, Env: r.Env, Cwd: r.Cwd, User: r.User, Stdin: stdin, OpenStdin: r.OpenStdin,
+		ID: r.ExecID, Args: r.Cmd, Env: r.Env, Cwd: r.Cwd, User: r.User, Stdin: stdin, OpenStdin: r.OpenStdin,
 		Timeout: time.Duration(r.TimeoutMS) * time.Millisecond, OutputFile: r.OutputFile,
 		Merged: r.Stderr == "merged", Leaving: r.OnDisconnect == "kill",
 	}
@@ -71,10 +72,10 @@ type ProcessResponse struct {
 	DiskFull   bool           `json:"disk_full,omitempty" doc:"As in exec."`
 	DurationMS int64          `json:"duration_ms" example:"12"`
 
-	Stdout         *string `json:"stdout,omitempty" doc:"Standard output." example:"1\n"`
+	Stdout         string  `json:"stdout" doc:"Standard output; empty in the background, with a terminal and of merged outputs." example:"1\n"`
 	StdoutEncoding string  `json:"stdout_encoding,omitempty" enum:"base64" doc:"There if it is not valid UTF-8: stdout_base64 has its bytes."`
 	StdoutBase64   string  `json:"stdout_base64,omitempty"`
-	Stderr         *string `json:"stderr,omitempty" doc:"Standard error."`
+	Stderr         string  `json:"stderr" doc:"Standard error, as stdout."`
 	StderrEncoding string  `json:"stderr_encoding,omitempty" enum:"base64"`
 	StderrBase64   string  `json:"stderr_base64,omitempty"`
 	Output         *string `json:"output,omitempty" doc:"With a terminal, what it showed, and of merged outputs, instead of the two."`
@@ -157,22 +158,22 @@ func (t *streams) Write(p []byte) (int, error) { return t.now.Write(p) }
 // fill puts the output into the answer.
 func (t *streams) fill(r *ProcessResponse, one bool) error {
 	dropped := r.OutputBytes
-	put := func(stream protocol.Stream, text **string, encoding, inBase64 *string) error {
+	put := func(stream protocol.Stream, text, encoding, inBase64 *string) error {
 		c := t.each[stream]
 		kept, missing, err := c.Bytes()
 		if err != nil {
 			return err
 		}
 		dropped += missing - c.Taken()
-		plain, coded := execstream.Encoded(kept)
-		*text, *inBase64 = &plain, coded
-		if coded != "" {
+		*text, *inBase64 = execstream.Encoded(kept)
+		if *inBase64 != "" {
 			*encoding = "base64"
 		}
 		return nil
 	}
 	if one {
-		if err := put(protocol.StreamOutput, &r.Output, &r.OutputEncoding, &r.OutputBase64); err != nil {
+		r.Output = new(string)
+		if err := put(protocol.StreamOutput, r.Output, &r.OutputEncoding, &r.OutputBase64); err != nil {
 			return err
 		}
 	} else {

@@ -28,7 +28,7 @@ func (s *server) background(tb testing.TB, path string, request fields) string {
 	request["background"] = true
 	var r v1.ProcessResponse
 	s.do(tb, "POST", path+"/processes", js(tb, request)).into(tb, http.StatusCreated, &r)
-	if r.Status != "running" || r.PID == 0 || r.ExitCode != nil || r.Stdout != nil {
+	if r.Status != "running" || r.PID == 0 || r.ExitCode != nil || r.Stdout != "" {
 		tb.Errorf("%+v", r)
 	}
 	return path + "/processes/" + r.ExecID
@@ -66,8 +66,8 @@ func TestProcess(t *testing.T) {
 	}
 	for _, tt := range tests {
 		r := s.process(t, path, tt.request)
-		if text(r.Stdout) != tt.stdout || text(r.Stderr) != tt.stderr || r.Output != nil || r.ExitCode == nil || *r.ExitCode != tt.code || r.Cause != tt.cause {
-			t.Errorf("%s: %q, %q, %+v", tt.name, text(r.Stdout), text(r.Stderr), r)
+		if r.Stdout != tt.stdout || r.Stderr != tt.stderr || r.Output != nil || r.ExitCode == nil || *r.ExitCode != tt.code || r.Cause != tt.cause {
+			t.Errorf("%s: %q, %q, %+v", tt.name, r.Stdout, r.Stderr, r)
 		}
 		if r.Status != "completed" || r.Truncated || r.DroppedBytes != 0 || r.TimedOut != (tt.cause == protocol.CauseTimeout) {
 			t.Errorf("%s: %+v", tt.name, r)
@@ -79,7 +79,7 @@ func TestProcessOnATerminal(t *testing.T) {
 	s := start(t)
 	path := s.create(t)
 	r := s.process(t, path, fields{"cmd": []string{"sh", "-c", "stty size; echo err >&2"}, "tty": true, "rows": 33})
-	if text(r.Output) != "33 80\nerr\n" || r.Stdout != nil || r.Stderr != nil {
+	if text(r.Output) != "33 80\nerr\n" || r.Stdout != "" || r.Stderr != "" {
 		t.Errorf("%+v, %q", r, text(r.Output))
 	}
 }
@@ -88,11 +88,11 @@ func TestProcessOfBytes(t *testing.T) {
 	s := start(t, func(o *setup) { o.v1.OutputBytes = 1000 })
 	path := s.create(t)
 	r := s.process(t, path, fields{"cmd": []string{"sh", "-c", `printf 'a\377'; printf 'b' >&2`}})
-	if r.StdoutEncoding != "base64" || r.StdoutBase64 != "Yf8=" || text(r.Stdout) != "a\ufffd" || r.StderrEncoding != "" || text(r.Stderr) != "b" {
+	if r.StdoutEncoding != "base64" || r.StdoutBase64 != "Yf8=" || r.Stdout != "a\ufffd" || r.StderrEncoding != "" || r.Stderr != "b" {
 		t.Errorf("%+v", r)
 	}
 	r = s.process(t, path, fields{"cmd": []string{"sh", "-c", `seq 1 1000; echo err >&2`}})
-	if !r.Truncated || r.DroppedBytes == 0 || !strings.HasPrefix(text(r.Stdout), "1\n2\n") || !strings.HasSuffix(text(r.Stdout), "999\n1000\n") || text(r.Stderr) != "err\n" {
+	if !r.Truncated || r.DroppedBytes == 0 || !strings.HasPrefix(r.Stdout, "1\n2\n") || !strings.HasSuffix(r.Stdout, "999\n1000\n") || r.Stderr != "err\n" {
 		t.Errorf("%+v", r)
 	}
 }

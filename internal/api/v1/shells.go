@@ -3,11 +3,14 @@ package v1
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
+	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/ops"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // Shell is a persistent shell of a session.
@@ -15,6 +18,7 @@ type Shell struct {
 	Name      string    `json:"name" example:"default"`
 	State     string    `json:"state" enum:"idle,busy"`
 	ExecID    string    `json:"exec_id,omitempty" doc:"The command that it runs." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
+	Command   string    `json:"cmd,omitempty" doc:"The first 256 bytes of that command." example:"make test"`
 	Queued    int       `json:"queued" doc:"Commands that wait behind that one."`
 	PID       int       `json:"pid,omitempty" doc:"Inside the sandbox; absent while it has no process." example:"7"`
 	Cwd       string    `json:"cwd" doc:"After its last command." example:"/workspace"`
@@ -43,10 +47,14 @@ func (s *surface) listShells(ctx context.Context, in *SessionPath) (*shellsOutpu
 	if err != nil {
 		return nil, err
 	}
+	busy, err := s.commandsOf(ctx, id, all)
+	if err != nil {
+		return nil, err
+	}
 	out := &shellsOutput{Body: make([]Shell, len(all))}
 	for i, one := range all {
 		out.Body[i] = Shell{
-			Name: shellName(one.Name), State: "idle", ExecID: one.Exec, Queued: one.Queued, PID: one.PID,
+			Name: shellName(one.Name), State: "idle", ExecID: one.Exec, Command: busy[one.Exec], Queued: one.Queued, PID: one.PID,
 			Cwd: one.Cwd, Restarts: one.Restarts, CreatedAt: time.UnixMilli(one.CreatedMS).UTC(),
 		}
 		if one.Exec != "" {
@@ -57,6 +65,19 @@ func (s *surface) listShells(ctx context.Context, in *SessionPath) (*shellsOutpu
 		}
 	}
 	return out, nil
+}
+
+// commandsOf are the beginnings of the commands that shells run, by the execs' ids.
+func (s *surface) commandsOf(ctx context.Context, id session.ID, shells []protocol.ShellInfo) (map[string]string, error) {
+	if !slices.ContainsFunc(shells, func(one protocol.ShellInfo) bool { return one.Exec != "" }) {
+		return nil, nil
+	}
+	execs, err := s.manager.Execs.List(ctx, api.Caller(ctx), string(id))
+	commands := make(map[string]string, len(execs))
+	for _, exec := range execs {
+		commands[exec.ID] = exec.Command
+	}
+	return commands, err
 }
 
 // shellName is what clients call a shell.

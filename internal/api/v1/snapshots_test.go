@@ -11,6 +11,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	saved "github.com/sandkasten/sandkasten/internal/session/snapshots"
+	"github.com/sandkasten/sandkasten/internal/snapshot"
 )
 
 func TestSnapshots(t *testing.T) {
@@ -71,15 +72,23 @@ func TestSnapshotMistakes(t *testing.T) {
 	s := start(t, func(o *setup) { o.session.Snapshots.MaxBytes = 10000 })
 	path := s.create(t)
 	for request, field := range map[string]string{
-		`{"scope":"all"}`:            "scope",
-		`{"name":"a b"}`:             "name",
-		`{"include_paths":["/etc"]}`: "include_paths",
-		`{"exclude_paths":["."]}`:    "exclude_paths",
-		`{"more":1}`:                 "more",
+		`{"scope":"all"}`:                          "scope",
+		`{"scope":"sandbox","fallback":"sandbox"}`: "fallback",
+		`{"fallback":"workspace"}`:                 "fallback",
+		`{"name":"a b"}`:                           "name",
+		`{"include_paths":["/etc"]}`:               "include_paths",
+		`{"exclude_paths":["."]}`:                  "exclude_paths",
+		`{"more":1}`:                               "more",
 	} {
 		s.do(t, "POST", path+"/snapshots", request).wantError(t, 400, "invalid_argument", field)
 	}
 	s.do(t, "POST", path+"/snapshots", `{"scope":"sandbox"}`).wantError(t, 501, "unimplemented", "")
+	for request, want := range map[string]snapshot.Scope{``: snapshot.ScopeWorkspace, `{"scope":"sandbox","fallback":"workspace"}`: snapshot.ScopeWorkspace} {
+		var made snapshots.Snapshot
+		if s.do(t, "POST", path+"/snapshots", request).into(t, http.StatusCreated, &made); made.Scope != want {
+			t.Errorf("%s: the scope is %s, want %s", request, made.Scope, want)
+		}
+	}
 	s.do(t, "POST", "/v1/snapshots", "no archive").wantError(t, 422, "unprocessable", "")
 	s.do(t, "POST", "/v1/snapshots?name=a+b", "x").wantError(t, 400, "invalid_argument", "name")
 	s.do(t, "POST", "/v1/snapshots", strings.Repeat("x", 10001)).wantError(t, 413, "too_large", "")

@@ -30,7 +30,7 @@ func (Cmd) Help() string {
 	return `A snapshot is a copy of a session's files at one moment. Other sessions can begin
 with it, on this host and others:
 
-  snap=$(sandkasten snapshot create $id --scope sandbox)
+  snap=$(sandkasten snapshot create $id)
   sandkasten create --restore $snap
   sandkasten snapshot download $snap work.tar
   sandkasten image from-snapshot $snap tools`
@@ -40,14 +40,15 @@ type createCmd struct {
 	Session string   `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Name    string   `help:"Name, of a-z, A-Z, 0-9, '.', '_' and '-'."`
 	Label   string   `help:"A note."`
-	Scope   string   `enum:"workspace,sandbox" default:"workspace" help:"workspace is /workspace; sandbox is that and all changes to the root."`
+	Scope   string   `enum:"sandbox,workspace," default:"" help:"sandbox is all files, as by default; workspace is /workspace, for use with any image."`
 	Include []string `sep:"none" placeholder:"PATH" help:"Only this path and everything below. Repeatable."`
 	Exclude []string `sep:"none" placeholder:"PATH" help:"Not this. Repeatable."`
 	JSON    bool     `name:"json" help:"Print the whole snapshot as JSON."`
 }
 
 func (createCmd) Help() string {
-	return `The session's programs pause while the files are read.
+	return `The session's programs pause while the files are read. It saves /workspace and all
+other changes to the image, and needs that image to be restored.
 
   sandkasten snapshot create $id --name before-upgrade
   sandkasten snapshot create $id --include src --exclude src/node_modules`
@@ -64,6 +65,9 @@ func (c createCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) e
 	}
 	if f, ok := a.Err.(*os.File); ok && show.IsTerminal(f) {
 		a.Say("saved %d files of %s in %s", s.Files, show.Size(s.FileBytes), time.Since(began).Round(100*time.Millisecond))
+	}
+	if c.Scope == "" && s.Scope == "workspace" {
+		a.Say("only /workspace was saved: the session's driver cannot tell what else was changed")
 	}
 	return a.PrintMade(s.ID, s, c.JSON)
 }

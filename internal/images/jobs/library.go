@@ -101,7 +101,7 @@ func (l *Library) extend(ctx context.Context, name, source string, archive io.Re
 	for {
 		part, r, err := in.Next()
 		if errors.Is(err, io.EOF) {
-			return images.Image{}, errdefs.New(errdefs.Unprocessable, "the snapshot has no files of the root: make one of scope sandbox")
+			return images.Image{}, errdefs.New(errdefs.Unprocessable, "there are no changes to the root: the snapshot is of scope workspace, or the session's root was read-only")
 		}
 		if err != nil {
 			return images.Image{}, err

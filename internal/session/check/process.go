@@ -64,7 +64,10 @@ func Strings(field string, list []string) error {
 }
 
 // Process refuses a program that cannot be asked for.
-func Process(args []string, env map[string]string, stdin []byte, cwd, user string) error {
+func Process(id string, args []string, env map[string]string, stdin []byte, cwd, user string) error {
+	if err := NewExecID(id); err != nil {
+		return err
+	}
 	if err := Strings("cmd", args); err != nil {
 		return err
 	}
@@ -81,7 +84,10 @@ func Process(args []string, env map[string]string, stdin []byte, cwd, user strin
 }
 
 // Command refuses a command that no shell can be asked for.
-func Command(command string, stdin []byte, shell string) error {
+func Command(id, command string, stdin []byte, shell string) error {
+	if err := NewExecID(id); err != nil {
+		return err
+	}
 	switch {
 	case command == "":
 		return errdefs.Invalid("cmd", "must not be empty")
@@ -93,6 +99,15 @@ func Command(command string, stdin []byte, shell string) error {
 		return errdefs.Invalid("cmd", "must not contain a NUL byte")
 	case shell != "" && !IsName(shell):
 		return errdefs.Invalid("shell", "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'")
+	}
+	return nil
+}
+
+// NewExecID refuses what a client cannot choose as the id of an exec. Without one the
+// exec gets its own.
+func NewExecID(id string) error {
+	if id != "" && !ids.Is(id) {
+		return errdefs.Invalid("exec_id", "must be 26 of a-z and 2-7, chosen at random")
 	}
 	return nil
 }

@@ -53,46 +53,49 @@ type Watch struct {
 	Events *events.Hub
 
 	mu      sync.Mutex
-	open    map[string]*run // guarded by mu; by the exec's id
-	watched int             // guarded by mu
-	closed  chan struct{}   // guarded by mu; closed by close
+	open    map[execKey]*run // guarded by mu
+	watched int              // guarded by mu
+	closed  chan struct{}    // guarded by mu; closed by close
 	group   sync.WaitGroup
 }
+
+// execKey names an exec. Clients may choose its id, so that two sessions can have the same.
+type execKey struct{ session, exec string }
 
 type run struct {
 	began   protocol.Record
 	watched bool
 }
 
-func (r *Watch) begin(record protocol.Record) {
+func (r *Watch) begin(key execKey, record protocol.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open == nil {
-		r.open = make(map[string]*run)
+		r.open = make(map[execKey]*run)
 	}
 	if len(r.open) < mostRuns {
-		r.open[record.ID] = &run{began: record}
+		r.open[key] = &run{began: record}
 	}
 }
 
 // end forgets an exec, and returns what was known of it if its end is to be told.
-func (r *Watch) end(id string) (began protocol.Record, first bool) {
+func (r *Watch) end(key execKey) (began protocol.Record, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.open[id]
+	known := r.open[key]
 	if known == nil {
 		return protocol.Record{}, false
 	}
-	delete(r.open, id)
+	delete(r.open, key)
 	return known.began, true
 }
 
 // watch runs do beside everything else, if the end of the exec is to be told, nobody
 // watches it yet and not too many are watched.
-func (r *Watch) watch(id string, do func(began protocol.Record, closed <-chan struct{})) {
+func (r *Watch) watch(key execKey, do func(began protocol.Record, closed <-chan struct{})) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.open[id]
+	known := r.open[key]
 	if known == nil || known.watched || r.watched >= mostWatched {
 		return
 	}
@@ -149,13 +152,14 @@ func (r *Watch) Began(of Session, record protocol.Record) {
 	if r.Events == nil {
 		return
 	}
-	r.begin(record)
-	r.publish(of.Now(), events.ExecStarted, record)
+	now := of.Now()
+	r.begin(execKey{now.ID, record.ID}, record)
+	r.publish(now, events.ExecStarted, record)
 }
 
 // Ended tells that an exec has ended, once.
 func (r *Watch) Ended(of Session, record protocol.Record) {
-	began, first := r.end(record.ID)
+	began, first := r.end(execKey{of.Now().ID, record.ID})
 	if !first {
 		return
 	}
@@ -174,7 +178,7 @@ func (r *Watch) publish(of Now, what events.Type, record protocol.Record) {
 // Left has the end of an exec told that no request waits for any more. That goes on when
 // ctx is done.
 func (r *Watch) Left(ctx context.Context, of Session, id string) {
-	r.watch(id, func(began protocol.Record, closed <-chan struct{}) {
+	r.watch(execKey{of.Now().ID, id}, func(began protocol.Record, closed <-chan struct{}) {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
 		over := of.Now().Over

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,7 +86,7 @@ func (x *Execs) supervise(ctx context.Context, runner *runnerclient.Client, time
 
 // planExec turns a request into what the runner is asked, under a new id.
 func (x *Execs) planExec(s Session, req ExecRequest) (protocol.Exec, error) {
-	if err := check.Command(req.Command, req.Stdin, req.Shell); err != nil {
+	if err := check.Command(req.ID, req.Command, req.Stdin, req.Shell); err != nil {
 		return protocol.Exec{}, err
 	}
 	file, err := outputFile(s, req.OutputFile)
@@ -97,7 +98,7 @@ func (x *Execs) planExec(s Session, req ExecRequest) (protocol.Exec, error) {
 		return protocol.Exec{}, err
 	}
 	return protocol.Exec{
-		ID:           ids.New(),
+		ID:           cmp.Or(req.ID, ids.New()),
 		Shell:        wireShell(req.Shell),
 		TimeoutMS:    timeout.Milliseconds(),
 		GraceMS:      x.opts.KillGrace.Milliseconds(),
@@ -112,9 +113,9 @@ func (x *Execs) planExec(s Session, req ExecRequest) (protocol.Exec, error) {
 const killTime = 10 * time.Second
 
 // endLeft ends a command that ended its request by err, if its client wanted that. What
-// never began, or has lost its sandbox, has ended.
+// never began, or has lost its sandbox, has ended; an id that was taken is another's.
 func endLeft(ctx context.Context, runner *runnerclient.Client, execID string, leaving Leaving, err error) error {
-	if err == nil || leaving == GoOn || ctx.Err() == nil && errors.Is(err, runnerclient.ErrLost) {
+	if err == nil || leaving == GoOn || errdefs.Is(err, errdefs.AlreadyExists) || ctx.Err() == nil && errors.Is(err, runnerclient.ErrLost) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTime)

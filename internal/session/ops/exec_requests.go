@@ -6,6 +6,7 @@ import (
 
 // ExecRequest is one command for a session's shell.
 type ExecRequest struct {
+	ID      string // of the exec, as its client has chosen it; "" takes a new one
 	Command string // up to protocol.MaxCommand bytes, no NUL
 	Shell   string // DefaultShell or "" is the default shell
 	Stdin   []byte
@@ -33,6 +34,7 @@ const (
 
 // ProcessRequest is one program, run without a shell.
 type ProcessRequest struct {
+	ID         string            // as in ExecRequest
 	Args       []string          // the program, looked up in PATH, and its arguments
 	Env        map[string]string // added to the session's
 	Cwd        string            // "" is the workspace; relative paths begin there

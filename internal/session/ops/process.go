@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"strings"
@@ -96,7 +97,7 @@ func (x *Execs) startProgram(ctx context.Context, s Session, start protocol.Star
 // planStart turns a request into what the runner is asked, under a new id and
 // without a timeout. Without arguments it is for a login shell.
 func (x *Execs) planStart(s Session, req ProcessRequest) (protocol.Start, runnerclient.Program, error) {
-	if err := check.Process(req.Args, req.Env, req.Stdin, req.Cwd, req.User); err != nil {
+	if err := check.Process(req.ID, req.Args, req.Env, req.Stdin, req.Cwd, req.User); err != nil {
 		return protocol.Start{}, runnerclient.Program{}, err
 	}
 	file, err := outputFile(s, req.OutputFile)
@@ -104,7 +105,7 @@ func (x *Execs) planStart(s Session, req ProcessRequest) (protocol.Start, runner
 		return protocol.Start{}, runnerclient.Program{}, err
 	}
 	start := protocol.Start{
-		ID:           ids.New(),
+		ID:           cmp.Or(req.ID, ids.New()),
 		Cwd:          req.Cwd,
 		User:         req.User,
 		OpenStdin:    req.OpenStdin,

@@ -193,11 +193,21 @@ func (k *Keeper) pack(ctx context.Context, p auth.Principal, man snapshot.Manife
 	err := k.sessions.StandStill(ctx, p, man.SessionID, func(ctx context.Context, from Source) error {
 		man.Image, man.ImageDigest, man.Cwd = from.Image, from.ImageDigest, from.Cwd
 		for _, p := range plan {
+			if p.name == snapshot.Root && from.ReadonlyRoot {
+				continue // nothing was changed, and a session with such a root can begin with the snapshot
+			}
 			part, err := k.packPart(ctx, from.Client, p, spool)
+			if p.fallback != "" && errdefs.Is(err, errdefs.Unimplemented) {
+				man.Scope = p.fallback
+				continue
+			}
 			if err != nil {
 				return err
 			}
 			man.Parts = append(man.Parts, part)
+		}
+		if len(man.Parts) == 0 {
+			return errdefs.Invalid("exclude_paths", "must leave something: the session's root is read-only and has no changes")
 		}
 		return failpoint.Hit("snapshot.packed")
 	})

@@ -23,7 +23,8 @@ const (
 type partPlan struct {
 	name             snapshot.PartName
 	how              protocol.Snapshot
-	include, exclude []string // from the workspace or the root
+	include, exclude []string       // from the workspace or the root
+	fallback         snapshot.Scope // of the snapshot where the driver cannot tell this part; "" is an error then
 }
 
 // plan checks a request, fills in its defaults and makes its paths absolute. It
@@ -39,6 +40,9 @@ func (k *Keeper) plan(req *Request) ([]partPlan, error) {
 		return nil, err
 	}
 	req.Scope = cmp.Or(req.Scope, snapshot.ScopeWorkspace)
+	if err := checkFallback(*req); err != nil {
+		return nil, err
+	}
 	req.Include, req.Exclude = slices.Clone(req.Include), slices.Clone(req.Exclude)
 	parts := []partPlan{{name: snapshot.Workspace, how: protocol.SnapshotTree}}
 	switch req.Scope {
@@ -71,7 +75,23 @@ func (k *Keeper) plan(req *Request) ([]partPlan, error) {
 	if len(wanted) == 0 {
 		return nil, errdefs.Invalid("exclude_paths", "must leave something")
 	}
+	// A client that names files, or leaves out the workspace, wants no other files in their place.
+	if len(wanted) == len(parts) && len(req.Include) == 0 {
+		wanted[len(wanted)-1].fallback = req.Fallback
+	}
 	return wanted, nil
+}
+
+func checkFallback(req Request) error {
+	switch {
+	case req.Fallback == "":
+		return nil
+	case req.Fallback != snapshot.ScopeWorkspace:
+		return errdefs.Invalid("fallback", "must be %s", snapshot.ScopeWorkspace)
+	case req.Scope == snapshot.ScopeWorkspace:
+		return errdefs.Invalid("fallback", "is for the scope %s; leave it out", snapshot.ScopeSandbox)
+	}
+	return nil
 }
 
 // all is the directory of a part itself.

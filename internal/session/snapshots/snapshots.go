@@ -50,8 +50,9 @@ type Request struct {
 	Name           string
 	Label          string
 	Scope          snapshot.Scope
-	Include        []string // absolute, or from the workspace: only these, and what is below them
-	Exclude        []string // and not these
+	Fallback       snapshot.Scope `json:",omitempty"` // ScopeWorkspace where the driver cannot tell ScopeSandbox; "" is an error then
+	Include        []string       // absolute, or from the workspace: only these, and what is below them
+	Exclude        []string       // and not these
 	IdempotencyKey string
 
 	// Ends says that the session ends when the snapshot is made, which then frees what the
@@ -159,6 +160,8 @@ type Source struct {
 	Image       string
 	ImageDigest string
 	Cwd         string
+
+	ReadonlyRoot bool // whose files are all the image's
 }
 
 func (o Options) withDefaults() Options {

@@ -31,6 +31,7 @@ MODELS = {
     "StatsHistory": ("StatsHistory", "What a session used over its life, oldest first."),
     "SessionUsage": ("SessionUsage", "What a session used a few seconds ago."),
     "ExecResponse": ("ExecResult", "How a command of a shell ended, and its output."),
+    "WaitsFor": ("WaitsFor", "A command behind which others wait."),
     "ExecRecord": ("ExecRecord", "A command or process that the session knows."),
     "ExecDetail": ("ExecDetail", "A command or process with its output until now."),
     "ProcessResponse": ("ProcessResult", "How a process ended, and its output."),
@@ -136,9 +137,11 @@ WORDS = {
     "asynccontextmanager": "contextmanager",
 }
 PHRASES = [
+    (r"\bawait _core\.settled\((.*)\)\n", r"\1\n"),
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
-    (r"(?m)^( +)with anyio\.CancelScope\(shield=True\):\n +", r"\1"),
+    (r"(?m)^( +)with anyio\.(CancelScope\(|move_on_after\(\w+, )shield=True\):\n +", r"\1"),
+    (r"\b_core\.event_loop\(\)", "None"),
     (r"\banyio\.open_file\b", "open"),
     (r"\banyio\.sleep\b", "time.sleep"),
     (r"\bimport anyio\b", "import time"),

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
+from time import monotonic
 from typing import Any
 
+import anyio.to_thread
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -21,6 +26,22 @@ class Sync:
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
+
+    def cancel(self, function: Callable[..., Any], until: Callable[[], Any], **kwargs: Any) -> float:
+        """Interrupts a call when until returns, and tells when that was."""
+        cancelled: list[float] = []
+
+        def interrupt() -> None:
+            until()
+            cancelled.append(monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            function(**kwargs)
+        thread.join()
+        return cancelled[0]
 
     def drain(self, stream: Any) -> list[Any]:
         return list(stream)
@@ -42,6 +63,20 @@ class Async:
         async def run() -> Any:
             result = partial(function, *args, **kwargs)()
             return await result if hasattr(result, "__await__") else result
+
+        return self._portal.call(run)
+
+    def cancel(self, function: Callable[..., Any], until: Callable[[], Any], **kwargs: Any) -> float:
+        """Cancels a task when until returns, and tells when that was."""
+
+        async def run() -> float:
+            task = asyncio.create_task(function(**kwargs))
+            await anyio.to_thread.run_sync(until)
+            cancelled = monotonic()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            return cancelled
 
         return self._portal.call(run)
 

@@ -13,6 +13,7 @@ import secrets
 import tempfile
 from datetime import datetime
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -174,6 +175,18 @@ class Case:
     def do_exec_stream(self, session: Any, args: dict[str, Any]) -> Any:
         return self.streamed(session.exec_stream(**args))
 
+    def do_cancel_exec(self, session: Any, args: dict[str, Any]) -> Any:
+        path = args.pop("path")
+
+        def begun() -> None:
+            while not self.call(session.exists, path):
+                pass
+
+        cancelled = self.side.cancel(session.exec, begun, **args)
+        record = self.call(session.processes.get(args["exec_id"]).wait)
+        assert monotonic() - cancelled < 1
+        return record
+
     def do_attach(self, session: Any, args: dict[str, Any]) -> Any:
         return self.streamed(session.attach(**args))
 
@@ -231,6 +244,18 @@ class Case:
 
     def do_run_process(self, session: Any, args: dict[str, Any]) -> Any:
         return self.call(session.processes.run, **args)
+
+    def do_run_told(self, session: Any, args: dict[str, Any]) -> Any:
+        told = {"told_stdout": "", "told_stderr": ""}
+
+        def on_stdout(text: str) -> None:
+            told["told_stdout"] += text
+
+        def on_stderr(text: str) -> None:
+            told["told_stderr"] += text
+
+        result = self.call(session.processes.run, on_stdout=on_stdout, on_stderr=on_stderr, **args)
+        return {**plain(result), **told}
 
     def do_start_process(self, session: Any, args: dict[str, Any]) -> Any:
         return self.call(session.processes.start, **args)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
+import re
+import threading
 from collections.abc import Callable
+from concurrent.futures import CancelledError
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +206,18 @@ def test_a_wait_that_is_too_long_is_not_waited_for(side: Any, fast: list[float])
     with pytest.raises(sandkasten.RateLimitError) as caught:
         side.call(machine.exec, "make")
     assert (caught.value.retry_after, len(daemon.requests), fast) == (3600, 1, [])
+
+
+def test_a_snapshot_is_of_all_files_or_of_those_that_the_driver_can_tell(side: Any) -> None:
+    daemon = Daemon()
+    made = session(side, daemon)
+    daemon.answers += [httpx.Response(201, json=SNAPSHOT)] * 2
+    side.call(made.snapshot)
+    side.call(made.snapshot, name="n", scope="sandbox")
+    assert [json.loads(request.content) for request in daemon.requests] == [
+        {"scope": "sandbox", "fallback": "workspace"},
+        {"name": "n", "scope": "sandbox"},
+    ]
 
 
 def test_a_read_is_repeated_when_its_body_breaks(side: Any) -> None:
@@ -754,10 +771,88 @@ def test_stdin_is_sent_until_all_of_it_is_taken(side: Any) -> None:
     assert [json.loads(r.content)["data_base64"] for r in daemon.requests] == ["aGVsbG8=", "bGxv", "bGxv"]
 
 
-def test_a_process_is_a_list(side: Any) -> None:
-    machine = session(side, Daemon())
-    with pytest.raises(TypeError, match="is a list"):
-        side.call(machine.processes.run, "ls -l")
+RESULT = {"exec_id": "e1", "status": "completed", "stdout": "", "stderr": "", "timed_out": False}
+PROCESS = {**RESULT, "duration_ms": 1, "truncated": False, "dropped_bytes": 0, "output_bytes": 0}
+UNKNOWN = {"error": "no such exec", "code": "not_found", "reason": "no_such_exec"}
+
+
+def test_a_text_is_shell_code(side: Any) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    daemon.answers = [httpx.Response(200, json=PROCESS)]
+    assert side.call(machine.processes.run, "ls -l; exit 3").stdout == ""
+    assert json.loads(daemon.requests[0].content)["cmd"][-1] == "ls -l; exit 3"
+
+
+def stop(cancelled: type[BaseException]) -> Answer:
+    """What happens to a request whose caller cancels it."""
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        raise cancelled
+
+    return answer
+
+
+@pytest.mark.parametrize("unknown", [0, 2], ids=["at once", "the daemon hears of the command later"])
+@pytest.mark.parametrize("call", ["exec", "exec_stream", "run", "run_stream", "run_told"])
+def test_a_cancelled_call_ends_its_command(side: Any, call: str, unknown: int) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    cancelled = KeyboardInterrupt if isinstance(machine, sandkasten.SyncSession) else asyncio.CancelledError
+    calls: dict[str, Callable[[], Any]] = {
+        "exec": lambda: machine.exec("make"),
+        "exec_stream": lambda: machine.exec_stream("make").wait(),
+        "run": lambda: machine.processes.run(["make"]),
+        "run_stream": lambda: machine.processes.run_stream(["make"]).wait(),
+        "run_told": lambda: machine.processes.run("make", on_stdout=print),
+    }
+    daemon.answers = [
+        stop(cancelled),
+        *(error(404, UNKNOWN) for _ in range(unknown)),
+        httpx.Response(200, json={"ok": True}),
+    ]
+    with pytest.raises((cancelled, CancelledError)):
+        side.call(calls[call])
+    begun, *ends = daemon.requests
+    exec_id = json.loads(begun.content)["exec_id"]
+    assert re.fullmatch("[a-z2-7]{26}", exec_id)
+    assert {end.url.path for end in ends} == {f"/v1/sessions/{machine.id}/execs/{exec_id}/cancel"}
+    assert not daemon.answers
+
+
+def test_a_lost_connection_ends_no_command(side: Any) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    daemon.answers = [httpx.ReadError("lost"), httpx.ReadError("lost")]
+    for call in (machine.exec, lambda cmd: machine.exec_stream(cmd).wait()):
+        with pytest.raises(sandkasten.APIConnectionError):
+            side.call(call, "make")
+    assert len(daemon.requests) == 2
+
+
+class Silent(BaseHTTPRequestHandler):
+    """A daemon without sessions, whose connections stay."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"[]")
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_a_client_works_in_a_second_event_loop() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        client = sandkasten.SandboxClient(f"http://127.0.0.1:{server.server_port}", "key", max_retries=0)
+        for _ in range(3):
+            assert asyncio.run(client.list_sessions()) == []
+        server.shutdown()
 
 
 def test_a_with_block_asks_for_the_end(side: Any) -> None:

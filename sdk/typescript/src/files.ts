@@ -1,4 +1,4 @@
-import { ConnectionError, SandkastenError, apiError } from "./errors.js";
+import { APIError, ConnectionError, SandkastenError, apiError } from "./errors.js";
 import { bodyOf } from "./follow.js";
 import type * as schemas from "./schemas.js";
 import { serverEvents } from "./sse.js";
@@ -119,6 +119,17 @@ export class Files {
   /** Describes a file of any kind; a link itself, unless `follow` is set. */
   async stat(path: string, options: types.CallOptions & { follow?: boolean | undefined } = {}): Promise<types.Stat> {
     return this.#get("stat", { path, follow: options.follow }, options.signal);
+  }
+
+  /** Whether there is anything at a path. A link counts, wherever it leads. */
+  async exists(path: string, options: types.CallOptions = {}): Promise<boolean> {
+    try {
+      await this.stat(path, options);
+      return true;
+    } catch (error) {
+      if (error instanceof APIError && (error.reason === "no_such_file" || error.reason === "not_a_directory")) return false;
+      throw error;
+    }
   }
 
   /** Replaces a text wherever it is in a file. If `count` is given it must be there exactly so often, else at least once. */

@@ -1,4 +1,6 @@
 import { toBase64 } from "./bytes.js";
+import { newExecId, streamUntilAborted, untilAborted } from "./cancel.js";
+import { collect } from "./collect.js";
 import { attach, follow } from "./follow.js";
 import type * as schemas from "./schemas.js";
 import { type Transport } from "./transport.js";
@@ -109,21 +111,34 @@ export class Processes {
     this.#sessionPath = sessionPath;
   }
 
-  /** Runs a program to its end. For one that takes more than four minutes, use `start` and `wait`. */
-  async run(cmd: string[], options: types.ProcessOptions = {}): Promise<types.ProcessResult> {
-    return this.#start(cmd, options, false);
+  /**
+   * Runs a program to its end. A text is shell code, which a new shell runs. An abort of `signal` ends it. For a program
+   * that takes more than four minutes give `onStdout`, or use `start` and `wait`.
+   */
+  async run(cmd: string | string[], options: types.RunOptions = {}): Promise<types.ProcessResult> {
+    const { onStdout, onStderr, ...own } = { ...options, execId: options.execId ?? newExecId() };
+    if (onStdout || onStderr) {
+      return collect(this.runStream(cmd, own), { onStdout, onStderr });
+    }
+    const started = { transport: this.#transport, sessionPath: this.#sessionPath, execId: own.execId, signal: own.signal };
+    return untilAborted(started, () => this.#start(cmd, own, false));
   }
 
   /** Starts a program and answers as soon as it runs. */
-  async start(cmd: string[], options: types.ProcessOptions = {}): Promise<Process> {
+  async start(cmd: string | string[], options: types.ProcessOptions = {}): Promise<Process> {
     const started = await this.#start(cmd, options, true);
     return new Process(this.#transport, this.#sessionPath, started.execId, started.pid);
   }
 
-  /** Runs a program and gives its output as it comes; each chunk says its stream. */
-  runStream(cmd: string[], options: types.ProcessOptions = {}): AsyncGenerator<types.ExecEvent, void, undefined> {
-    const open = () => this.#transport.response("POST", `${this.#sessionPath}/processes/stream`, { json: bodyOf(cmd, options), signal: options.signal });
-    return follow(this.#transport, this.#sessionPath, open, options);
+  /**
+   * Runs a program and gives its output as it comes; each chunk says its stream. An abort of `signal` ends the program; to
+   * leave the loop lets it go on.
+   */
+  runStream(cmd: string | string[], options: types.ProcessOptions = {}): AsyncGenerator<types.ExecEvent, void, undefined> {
+    const own = { ...options, execId: options.execId ?? newExecId() };
+    const open = () => this.#transport.response("POST", `${this.#sessionPath}/processes/stream`, { json: bodyOf(cmd, own), signal: own.signal });
+    const started = { transport: this.#transport, sessionPath: this.#sessionPath, execId: own.execId, signal: own.signal };
+    return streamUntilAborted(started, follow(this.#transport, this.#sessionPath, open, own));
   }
 
   /** The processes that run or ended not long ago, oldest first. */
@@ -136,12 +151,15 @@ export class Processes {
     return new Process(this.#transport, this.#sessionPath, execId);
   }
 
-  async #start(cmd: string[], options: types.ProcessOptions, background: boolean): Promise<types.ProcessResult> {
+  async #start(cmd: string | string[], options: types.ProcessOptions, background: boolean): Promise<types.ProcessResult> {
     const json = { ...bodyOf(cmd, options), background };
     return this.#transport.json("POST", `${this.#sessionPath}/processes`, { json, signal: options.signal });
   }
 }
 
-function bodyOf(cmd: string[], { signal: _, stdin, ...rest }: types.ProcessOptions) {
-  return { cmd, ...rest, ...(stdin instanceof Uint8Array ? { stdinBase64: toBase64(stdin) } : { stdin }) };
+/** What runs shell code: bash or, in an image without, sh. */
+const shellCode = ["sh", "-c", 'exec "$(command -v bash || echo sh)" -c "$0"'];
+
+function bodyOf(cmd: string | string[], { signal: _, stdin, ...rest }: types.ProcessOptions) {
+  return { cmd: typeof cmd === "string" ? [...shellCode, cmd] : cmd, ...rest, ...(stdin instanceof Uint8Array ? { stdinBase64: toBase64(stdin) } : { stdin }) };
 }

@@ -342,7 +342,7 @@ export interface components {
             /** @description Only /workspace, /tmp and the like can be written. */
             readonlyRootfs?: boolean;
             /**
-             * @description A snapshot with whose files the session begins, and with whose image unless there is one in the request. A workspace_id beside it must be new.
+             * @description A snapshot with whose files the session begins, and with whose image unless there is one in the request. With changes to the root (scope sandbox) it fits no other image. A workspace_id beside it must be new.
              * @example k5n6p7r2s3t4u5f5q2bz7lq4m3
              */
             restoreSnapshotId?: string;
@@ -704,6 +704,8 @@ export interface components {
             tty?: boolean;
             /** @description Of a process. */
             usage?: components["schemas"]["Usage"];
+            /** @description Of a queued command: the one that its shell runs. */
+            waitsFor?: components["schemas"]["WaitsFor"];
         };
         ExecRecord: {
             /** @description When it has ended; see exec. */
@@ -770,6 +772,8 @@ export interface components {
             tty?: boolean;
             /** @description Of a process. */
             usage?: components["schemas"]["Usage"];
+            /** @description Of a queued command: the one that its shell runs. */
+            waitsFor?: components["schemas"]["WaitsFor"];
         };
         ExecRequest: {
             /**
@@ -786,6 +790,11 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /**
+             * @description The command's id, chosen at random by a client that wants to cancel the command before an answer tells it. One that the session knows is a 409. Without it the daemon chooses one.
+             * @example f5q2bz7lq4m3k5n6p7r2s3t4u5
+             */
+            execId?: string;
             /**
              * @description What becomes of the command if the client goes away before its end. Without it, continue.
              * @example kill
@@ -2105,6 +2114,11 @@ export interface components {
                 [key: string]: string;
             };
             /**
+             * @description As in exec.
+             * @example f5q2bz7lq4m3k5n6p7r2s3t4u5
+             */
+            execId?: string;
+            /**
              * @description As in exec; not of one in the background.
              * @example kill
              * @enum {string}
@@ -2207,16 +2221,16 @@ export interface components {
              * @enum {string}
              */
             status: "running" | "completed";
-            /** @description Standard error. */
-            stderr?: string;
+            /** @description Standard error, as stdout. */
+            stderr: string;
             stderrBase64?: string;
             /** @enum {string} */
             stderrEncoding?: "base64";
             /**
-             * @description Standard output.
+             * @description Standard output; empty in the background, with a terminal and of merged outputs.
              * @example 1
              */
-            stdout?: string;
+            stdout: string;
             stdoutBase64?: string;
             /**
              * @description There if it is not valid UTF-8: stdout_base64 has its bytes.
@@ -2622,6 +2636,11 @@ export interface components {
             sentBytes?: number;
         };
         Shell: {
+            /**
+             * @description The first 256 bytes of that command.
+             * @example make test
+             */
+            cmd?: string;
             /** Format: date-time */
             createdAt: string;
             /**
@@ -2782,6 +2801,11 @@ export interface components {
              */
             excludePaths?: string[];
             /**
+             * @description With scope sandbox: save the workspace where the driver cannot tell what else was changed; the snapshot's scope says so. Without it that is a 501.
+             * @enum {string}
+             */
+            fallback?: "workspace";
+            /**
              * @description Absolute, or from /workspace: only these, and what is below them.
              * @example [
              *       "src"
@@ -2796,8 +2820,8 @@ export interface components {
              */
             name?: string;
             /**
-             * @description workspace, the default, is /workspace. sandbox is that and whatever else was changed of the root.
-             * @example workspace
+             * @description Defaults to workspace, which is /workspace. sandbox is that and all other changes to the image. The SDKs, the command line and the console ask for sandbox.
+             * @example sandbox
              * @enum {string}
              */
             scope?: "workspace" | "sandbox";
@@ -3216,6 +3240,15 @@ export interface components {
              */
             timeoutMs?: number;
         };
+        WaitsFor: {
+            /**
+             * @description Its first 256 bytes.
+             * @example make test
+             */
+            cmd: string;
+            /** @example f5q2bz7lq4m3k5n6p7r2s3t4u5 */
+            execId: string;
+        };
         Workspace: {
             /**
              * Format: int64
@@ -3449,6 +3482,7 @@ export type SchemaUserRequest = components['schemas']['UserRequest'];
 export type SchemaUserUpdateRequest = components['schemas']['UserUpdateRequest'];
 export type SchemaUsers = components['schemas']['Users'];
 export type SchemaWaitRequest = components['schemas']['WaitRequest'];
+export type SchemaWaitsFor = components['schemas']['WaitsFor'];
 export type SchemaWorkspace = components['schemas']['Workspace'];
 export type SchemaWorkspaceInfo = components['schemas']['WorkspaceInfo'];
 export type SchemaWorkspaceRequest = components['schemas']['WorkspaceRequest'];

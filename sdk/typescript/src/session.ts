@@ -1,4 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
+import { type Started, newExecId, streamUntilAborted, untilAborted } from "./cancel.js";
 import { Files, watch } from "./files.js";
 import { attach, follow, followLog } from "./follow.js";
 import { Ports } from "./ports.js";
@@ -45,19 +46,27 @@ export class Session extends Files {
 
   /**
    * Runs shell code in the session's shell and gives what came of it. Directory, variables and background jobs stay for
-   * the next command. That a command fails or is out of time is a result: see `exitCode` and `cause`.
+   * the next command. That a command fails or is out of time is a result: see `exitCode` and `cause`. An abort of `signal`
+   * ends the command.
    */
   async exec(cmd: string, options: types.ExecOptions = {}): Promise<types.ExecResult> {
-    const { signal, ...rest } = options;
-    if ((options.timeoutMs ?? 0) > longExecMs) {
-      return this.#execLong(cmd, options);
-    }
-    return this.transport.json("POST", `${this.path}/exec`, { json: { cmd, ...rest }, signal });
+    const own = { ...options, execId: options.execId ?? newExecId() };
+    return untilAborted(this.#started(own), () => {
+      if ((own.timeoutMs ?? 0) > longExecMs) {
+        return this.#execLong(cmd, own);
+      }
+      const { signal, ...rest } = own;
+      return this.transport.json("POST", `${this.path}/exec`, { json: { cmd, ...rest }, signal });
+    });
   }
 
-  /** Runs shell code and gives its output as it comes. A connection that breaks is taken up again. */
+  /**
+   * Runs shell code and gives its output as it comes. A connection that breaks is taken up again. An abort of `signal` ends
+   * the command; to leave the loop lets it go on.
+   */
   execStream(cmd: string, options: types.ExecOptions = {}): AsyncGenerator<types.ExecEvent, void, undefined> {
-    return follow(this.transport, this.path, () => this.#startStream(cmd, options), options);
+    const own = { ...options, execId: options.execId ?? newExecId() };
+    return streamUntilAborted(this.#started(own), this.#follow(cmd, own));
   }
 
   /** Follows a command or process that is there, from the first byte of its output that is kept. */
@@ -174,9 +183,14 @@ export class Session extends Files {
     return this.#control("start", options);
   }
 
-  /** Saves files as they are at one moment. `createSession({ restoreSnapshotId })` begins with them. */
+  /**
+   * Saves files as they are at one moment. `createSession({ restoreSnapshotId })` begins with them. All files are saved,
+   * unless `options` say less; where the driver cannot tell what was changed outside /workspace, those below it. The
+   * snapshot's `scope` says which.
+   */
   async snapshot(options: types.SnapshotOptions = {}): Promise<types.Snapshot> {
-    const { signal, idempotencyKey, ...json } = options;
+    const { signal, idempotencyKey, ...given } = options;
+    const json = given.scope ? given : { ...given, scope: "sandbox", fallback: "workspace" };
     return this.transport.json("POST", `${this.path}/snapshots`, { json, signal, idempotencyKey: idempotencyKey ?? newKey() });
   }
 
@@ -215,9 +229,14 @@ export class Session extends Files {
     return network;
   }
 
-  #startStream(cmd: string, options: types.ExecOptions): Promise<Response> {
+  #started({ execId, signal }: types.ExecOptions & { execId: string }): Started {
+    return { transport: this.transport, sessionPath: this.path, execId, signal };
+  }
+
+  #follow(cmd: string, options: types.ExecOptions): AsyncGenerator<types.ExecEvent, void, undefined> {
     const { signal, ...rest } = options;
-    return this.transport.response("POST", `${this.path}/exec/stream`, { json: { cmd, ...rest }, signal });
+    const open = () => this.transport.response("POST", `${this.path}/exec/stream`, { json: { cmd, ...rest }, signal });
+    return follow(this.transport, this.path, open, options);
   }
 
   /**
@@ -227,7 +246,7 @@ export class Session extends Files {
   async #execLong(cmd: string, options: types.ExecOptions): Promise<types.ExecResult> {
     const { signal, rawOutput } = options;
     let execId = "";
-    for await (const event of this.execStream(cmd, options)) {
+    for await (const event of this.#follow(cmd, options)) {
       if (event.type === "start") execId = event.execId;
       if (options.onDisconnect !== "kill") break;
     }

@@ -210,6 +210,12 @@ export interface ProcessOptions extends CallOptions, Partial<Loose<ProcessReques
   /** What the process reads. Without it, nothing. */
   stdin?: string | Uint8Array | undefined;
 }
+export interface RunOptions extends ProcessOptions {
+  /** Gets each piece of standard output as it comes; of a terminal and of merged outputs all. */
+  onStdout?: ((text: string) => void | Promise<void>) | undefined;
+  /** Gets each piece of standard error as it comes. */
+  onStderr?: ((text: string) => void | Promise<void>) | undefined;
+}
 /** A process that has ended, with its output. */
 export interface ProcessResult extends schemas.SchemaProcessResponse {}
 /** Output piece by piece: pass `nextSeq` as `sinceSeq` to go on. */

@@ -58,7 +58,8 @@ func View(s snapshots.Snapshot) Snapshot {
 type SnapshotRequest struct {
 	Name         string         `json:"name,omitempty" maxLength:"64" doc:"Of a-z, A-Z, 0-9, '.', '_' and '-'. Several may have the same." example:"before-upgrade"`
 	Label        string         `json:"label,omitempty" maxLength:"256" doc:"The client's own note."`
-	Scope        snapshot.Scope `json:"scope,omitempty" enum:"workspace,sandbox" doc:"workspace, the default, is /workspace. sandbox is that and whatever else was changed of the root." example:"workspace"`
+	Scope        snapshot.Scope `json:"scope,omitempty" enum:"workspace,sandbox" doc:"Defaults to workspace, which is /workspace. sandbox is that and all other changes to the image. The SDKs, the command line and the console ask for sandbox." example:"sandbox"`
+	Fallback     snapshot.Scope `json:"fallback,omitempty" enum:"workspace" doc:"With scope sandbox: save the workspace where the driver cannot tell what else was changed; the snapshot's scope says so. Without it that is a 501."`
 	IncludePaths []string       `json:"include_paths,omitempty" nullable:"false" maxItems:"256" doc:"Absolute, or from /workspace: only these, and what is below them." example:"[\"src\"]"`
 	ExcludePaths []string       `json:"exclude_paths,omitempty" nullable:"false" maxItems:"256" doc:"And not these." example:"[\"node_modules\"]"`
 }
@@ -81,7 +82,7 @@ func (h *Handlers) Create(ctx context.Context, in *CreateInput) (*Output, error)
 	}
 	req := snapshots.Request{IdempotencyKey: in.IdempotencyKey}
 	if b := in.Body; b != nil {
-		req.Name, req.Label, req.Scope, req.Include, req.Exclude = b.Name, b.Label, b.Scope, b.IncludePaths, b.ExcludePaths
+		req.Name, req.Label, req.Scope, req.Fallback, req.Include, req.Exclude = b.Name, b.Label, b.Scope, b.Fallback, b.IncludePaths, b.ExcludePaths
 	}
 	made, err := h.Manager.Snapshots.Create(ctx, api.Caller(ctx), string(id), req)
 	if err != nil {

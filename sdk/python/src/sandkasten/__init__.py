@@ -102,6 +102,7 @@ from ._models import (
     Usage,
     UsageNow,
     User,
+    WaitsFor,
     WorkspaceInfo,
 )
 from ._sync.client import SyncSandboxClient
@@ -242,6 +243,7 @@ __all__ = [
     "UsageNow",
     "User",
     "UserRole",
+    "WaitsFor",
     "Workspace",
     "WorkspaceInfo",
     "__version__",

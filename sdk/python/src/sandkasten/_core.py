@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import platform
@@ -11,10 +12,12 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from inspect import isawaitable
 from time import monotonic
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import anyio.lowlevel
 import httpx
 
 from ._errors import (
@@ -42,6 +45,11 @@ RESTART_DELAY = 2.0
 
 # For an address at which there has been no answer yet: it may be a wrong one.
 FIRST_CONTACT = 3.0
+
+# What the end of a command adds to a call that its caller cancels, at most. The request for
+# the command may still be on its way when its end is asked for, hence the pauses between tries.
+END_SECONDS = 2.0
+END_PAUSES = (0.05, 0.1, 0.2, 0.4)
 
 # Requests that wait for a command have no timeout of their own: a dead peer is
 # found by the kernel's probes, within about a minute and a half.
@@ -123,9 +131,12 @@ class Request:
     """The answer may take as long as a command does."""
     silence: float | None = None
     """Seconds without a byte after which the connection counts as broken, if not the client's timeout."""
+    within: float | None = None
+    """Instead of the client's timeout."""
 
     def build(self, client: httpx.Client | httpx.AsyncClient, timeout: float) -> httpx.Request:
         """The request as httpx sends it; called once for each try."""
+        timeout = self.within or timeout
         read = None if self.wait else self.silence or timeout
         return client.build_request(
             self.method,
@@ -260,14 +271,46 @@ def socket_options() -> list[tuple[int, int, int]]:
 
 def exec_body(cmd: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The body of a request for a command of a shell."""
-    return given({"cmd": cmd, **options})
+    return {"exec_id": new_exec_id(), **given({"cmd": cmd, **options})}
 
 
-def process_body(cmd: Sequence[str], options: ProcessOptions) -> dict[str, Any]:
-    """The body of a request for a process. A text alone would be taken apart into letters."""
-    if isinstance(cmd, str):
-        raise TypeError("cmd of a process is a list, as ['ls', '-l']; for shell code use exec")
-    body: dict[str, Any] = {"cmd": list(cmd), **options}
+def new_exec_id() -> str:
+    """An id as the daemon's own are."""
+    return base64.b32encode(os.urandom(16)).decode().rstrip("=").lower()
+
+
+def is_cancel(err: BaseException | None) -> bool:
+    """Whether this ends a call because its caller wants that: a cancelled task, or an interrupt."""
+    return err is not None and not isinstance(err, (Exception, GeneratorExit))
+
+
+def event_loop() -> object:
+    """The event loop that runs, of whichever library."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return anyio.lowlevel.current_token()
+
+
+def has_ended(loop: object) -> bool:
+    """Whether an event loop is known to run no more."""
+    return isinstance(loop, asyncio.AbstractEventLoop) and loop.is_closed()
+
+
+async def settled(result: object) -> None:
+    """Waits for what a callback returned, if that can be waited for."""
+    if isawaitable(result):
+        await result
+
+
+# What runs shell code: bash or, in an image without, sh.
+_SHELL_CODE = ["sh", "-c", 'exec "$(command -v bash || echo sh)" -c "$0"']
+
+
+def process_body(cmd: str | Sequence[str], options: ProcessOptions) -> dict[str, Any]:
+    """The body of a request for a process. A text is shell code."""
+    words = [*_SHELL_CODE, cmd] if isinstance(cmd, str) else list(cmd)
+    body: dict[str, Any] = {"exec_id": new_exec_id(), "cmd": words, **options}
     if isinstance(stdin := options.get("stdin"), bytes):
         del body["stdin"]
         body["stdin_base64"] = base64.b64encode(stdin).decode()

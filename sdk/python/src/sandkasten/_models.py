@@ -314,6 +314,16 @@ class ExecResult(OutputBytes):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitsFor:
+    """A command behind which others wait."""
+
+    cmd: str
+    """Its first 256 bytes."""
+
+    exec_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecRecord:
     """A command or process that the session knows."""
 
@@ -368,6 +378,9 @@ class ExecRecord:
 
     usage: Usage | None = None
     """Of a process."""
+
+    waits_for: WaitsFor | None = None
+    """Of a queued command: the one that its shell runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -441,6 +454,9 @@ class ExecDetail(OutputBytes):
     usage: Usage | None = None
     """Of a process."""
 
+    waits_for: WaitsFor | None = None
+    """Of a queued command: the one that its shell runs."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessResult(ProcessBytes):
@@ -490,15 +506,15 @@ class ProcessResult(ProcessBytes):
     status: Literal["running", "completed"]
     """running only in the background."""
 
-    stderr: str | None = None
-    """Standard error."""
+    stderr: str
+    """Standard error, as stdout."""
 
     stderr_base64: str | None = None
 
     stderr_encoding: Literal["base64"] | None = None
 
-    stdout: str | None = None
-    """Standard output."""
+    stdout: str
+    """Standard output; empty in the background, with a terminal and of merged outputs."""
 
     stdout_base64: str | None = None
 
@@ -573,6 +589,9 @@ class Job:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
     """One of a session's shells."""
+
+    cmd: str | None = None
+    """The first 256 bytes of that command."""
 
     created_at: datetime
 

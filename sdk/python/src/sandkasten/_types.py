@@ -145,7 +145,9 @@ class ProcessOptions(TypedDict, total=False):
     stderr: Literal["separate", "merged"]
     """merged: output instead of stdout and stderr, in the order in which they were written."""
     on_disconnect: OnDisconnect
-    """kill: it ends when the call is interrupted or cancelled, or the connection breaks."""
+    """kill: it ends when the connection breaks, too."""
+    exec_id: str
+    """Its id, 26 random characters of a-z and 2-7; a new one without it."""
     rows: int
     cols: int
     output_file: str

@@ -1,4 +1,5 @@
 // What the steps of sdk/contract/cases.json mean in this SDK.
+import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 
 const camel = (name) => name.replace(/_([a-z0-9])/g, (_, letter) => letter.toUpperCase());
@@ -109,6 +110,18 @@ export const onSession = {
   fork: (s, options) => s.fork(options),
   exec: (s, { cmd, ...options }) => s.exec(cmd, options),
   execStream: (s, { cmd, ...options }) => collect(s.execStream(cmd, options)),
+  cancelExec: async (s, { cmd, path, ...options }) => {
+    const abort = new AbortController();
+    const reason = new Error("enough");
+    const failed = assert.rejects(s.exec(cmd, { ...options, signal: abort.signal }), reason);
+    while (!(await s.exists(path)));
+    const began = Date.now();
+    abort.abort(reason);
+    await failed;
+    const record = await s.processes.get(options.execId).wait();
+    assert.ok(Date.now() - began < 1000, `the command ended after ${Date.now() - began} ms`);
+    return record;
+  },
   attach: (s, { execId }) => collect(s.attach(execId)),
   write: (s, { path, text, base64, ...options }) => s.write(path, text ?? Buffer.from(base64, "base64"), options),
   read: async (s, { path, ...options }) => ({ base64: Buffer.from(await s.read(path, options)).toString("base64") }),
@@ -116,6 +129,7 @@ export const onSession = {
   list: (s, { path, ...options }) => s.list(path, options),
   glob: (s, { pattern, ...options }) => s.glob(pattern, options),
   grep: (s, { pattern, ...options }) => s.grep(pattern, options),
+  exists: (s, { path }) => s.exists(path),
   stat: (s, { path, ...options }) => s.stat(path, options),
   edit: (s, { path, old, new: replacement, ...options }) => s.edit(path, old, replacement, options),
   makeDir: (s, { path, ...options }) => s.makeDir(path, options),
@@ -135,6 +149,12 @@ export const onSession = {
     return { size, sha256: hash.digest("hex") };
   },
   runProcess: (s, { cmd, ...options }) => s.processes.run(cmd, options),
+  runTold: async (s, { cmd, ...options }) => {
+    const told = { toldStdout: "", toldStderr: "" };
+    const onStdout = (text) => void (told.toldStdout += text);
+    const onStderr = async (text) => void (told.toldStderr += text);
+    return { ...(await s.processes.run(cmd, { ...options, onStdout, onStderr })), ...told };
+  },
   startProcess: (s, { cmd, ...options }) => s.processes.start(cmd, options),
   listProcesses: (s) => s.processes.list(),
   listPorts: (s) => s.ports.list(),

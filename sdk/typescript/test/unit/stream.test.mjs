@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import * as sdk from "../../dist/esm/index.js";
 import { serverEvents } from "../../dist/esm/sse.js";
-import { chunk, client, done, error, events, json, lost, sandbox, start } from "./fake.mjs";
+import { chunk, client, done, error, events, json, lost, sandbox, session, start } from "./fake.mjs";
 
 async function all(stream) {
   const list = [];
@@ -33,7 +33,8 @@ test("a stream gives start, chunks and done", async () => {
   const list = await all(fake.session.execStream("x", { timeoutMs: 5 }));
   assert.deepEqual(texts(list), ["start", "a", "b", "done"]);
   assert.deepEqual(list[3], { type: "done", exitCode: 0, cause: "exited", execId: "e1" });
-  assert.deepEqual(fake.requests[0].body, { cmd: "x", timeout_ms: 5 });
+  const { exec_id: _, ...body } = fake.requests[0].body;
+  assert.deepEqual(body, { cmd: "x", timeout_ms: 5 });
 });
 
 test("a stream goes on behind its last event, as often as it makes progress", async () => {
@@ -113,7 +114,43 @@ test("an abort ends a stream with its reason", async () => {
   await assert.rejects(async () => {
     for await (const _ of fake.session.execStream("x", { signal: abort.signal })) abort.abort(reason);
   }, reason);
-  assert.equal(fake.requests.length, 1);
+  const [run, end] = fake.requests;
+  assert.match(run.body.exec_id, /^[a-z2-7]{26}$/);
+  assert.equal(end.path, `/v1/sessions/${session.id}/execs/${run.body.exec_id}/cancel`);
+});
+
+test("an abort ends the command of a call, also one that the daemon hears of later", async () => {
+  const unknown = () => json(404, { error: "no such exec", code: "not_found", reason: "no_such_exec" });
+  for (const run of [
+    (s, signal) => s.exec("make", { signal }),
+    (s, signal) => s.processes.run(["make"], { signal }),
+    (s, signal) => s.processes.run("make", { signal, onStdout: () => {} }),
+  ]) {
+    const reason = new Error("enough");
+    const abort = new AbortController();
+    const hangs = (init) =>
+      new Promise((_, reject) => {
+        init.signal.addEventListener("abort", () => reject(init.signal.reason));
+        abort.abort(reason);
+      });
+    const fake = await sandbox([hangs, unknown, json(200, { ok: true })]);
+    await assert.rejects(run(fake.session, abort.signal), reason);
+    const [first, ...ends] = fake.requests;
+    const path = `/v1/sessions/${session.id}/execs/${first.body.exec_id}/cancel`;
+    assert.deepEqual(ends.map((request) => request.path), [path, path]);
+  }
+});
+
+test("neither a call that was aborted before, nor a lost connection, nor a stream that is left ends a command", async () => {
+  const before = await sandbox([]);
+  await assert.rejects(before.session.exec("make", { signal: AbortSignal.abort(new Error("enough")) }), /enough/);
+  assert.equal(before.requests.length, 0);
+  const broken = await sandbox([lost]);
+  await assert.rejects(broken.session.exec("make", { signal: new AbortController().signal }), sdk.ConnectionError);
+  assert.equal(broken.requests.length, 1);
+  const left = await sandbox([events([start(), chunk("a", 1)])]);
+  for await (const _ of left.session.execStream("make", { signal: new AbortController().signal })) break;
+  assert.equal(left.requests.length, 1);
 });
 
 test("a long command is waited for in pieces", async () => {

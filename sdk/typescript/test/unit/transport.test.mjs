@@ -46,6 +46,16 @@ for (const { name, answers, options, prepare, call, sent, fails } of [
   });
 }
 
+test("a snapshot is of all files, or of those that the driver can tell", async () => {
+  const fake = await sandbox([json(201, { id: "p" }), json(201, { id: "p" })]);
+  await fake.session.snapshot();
+  await fake.session.snapshot({ name: "n", scope: "sandbox" });
+  assert.deepEqual(fake.requests.map((request) => request.body), [
+    { scope: "sandbox", fallback: "workspace" },
+    { name: "n", scope: "sandbox" },
+  ]);
+});
+
 test("a wrong address is told soon", async () => {
   const fake = client(Array(20).fill(refused), { retryMs: 60_000 });
   const began = Date.now();

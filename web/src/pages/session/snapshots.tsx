@@ -178,14 +178,14 @@ const text = (fields: FormData, name: string) => String(fields.get(name) ?? "") 
 
 export function Save({ id, onClose }: { id: string; onClose: () => void }) {
   const act = async (fields: FormData) => {
-    const made = await (await client.getSession(id)).snapshot({ name: text(fields, "name"), label: text(fields, "label"), scope: fields.get("scope") === "sandbox" ? "sandbox" : "workspace" });
-    notify({ text: `Saved snapshot ${made.name || made.id}` });
+    const made = await (await client.getSession(id)).snapshot({ name: text(fields, "name"), label: text(fields, "label"), scope: fields.get("scope") === "workspace" ? "workspace" : undefined });
+    notify({ text: `Saved snapshot ${made.name || made.id} of the ${made.scope}` });
   };
   return (
     <Form title="New snapshot" verb="Save" onClose={onClose} act={act}>
       <Field label="Name" name="name" placeholder="optional" />
       <Field label="Note" name="label" placeholder="optional" />
-      <Choice label="What" name="scope" options={["workspace", "sandbox"]} hint="workspace: /workspace. sandbox: that, and whatever else was changed." />
+      <Choice label="What" name="scope" options={["sandbox", "workspace"]} hint="sandbox: all files, to be restored with the same image. workspace: /workspace, for any image." />
     </Form>
   );
 }
@@ -207,7 +207,7 @@ function Restore({ snapshot, onClose }: { snapshot: Snapshot; onClose: () => voi
   const navigate = useNavigate();
   const act = async (fields: FormData) => {
     const name = text(fields, "name");
-    const made = await client.createSession({ image: snapshot.image, restoreSnapshotId: snapshot.id, name, ...(await byHand(name)) });
+    const made = await client.createSession({ restoreSnapshotId: snapshot.id, name, ...(await byHand(name)) });
     await navigate({ to: "/sessions/$id", params: { id: made.id } });
   };
   return (

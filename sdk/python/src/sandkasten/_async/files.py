@@ -11,7 +11,7 @@ import anyio
 from .. import _core
 from .._core import Body, Patience, Request
 from .._decode import decode
-from .._errors import APIConnectionError, ConflictError, InvalidArgumentError, NotFoundError
+from .._errors import APIConnectionError, APIError, ConflictError, InvalidArgumentError
 from .._form import FileData, Form
 from .._models import (
     EditResult,
@@ -175,10 +175,12 @@ class Files:
         return decode(FileStat, await self._get("stat", {"path": path, "follow": follow}))
 
     async def exists(self, path: str) -> bool:
-        """Whether there is anything of this name."""
+        """Whether there is anything of this name. A link counts, wherever it leads."""
         try:
             await self.stat(path)
-        except NotFoundError:
+        except APIError as err:
+            if err.reason not in {"no_such_file", "not_a_directory"}:
+                raise
             return False
         return True
 

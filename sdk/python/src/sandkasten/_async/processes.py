@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .. import _core
+from .._collect import Collected
 from .._core import STREAM_SILENCE, Request
 from .._decode import decode, decode_list
 from .._models import ExecDetail, ExecRecord, OutputPage, ProcessResult
 from .._types import ProcessOptions
+from .cancel import Running
 from .streams import ExecStream, attach_request
 from .transport import Transport
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 WAIT_MS = 5 * 60 * 1000
 
 Records = list[ExecRecord]
+
+# Gets a piece of output; what it returns is waited for if that can be.
+OnOutput = Callable[[str], object]
 
 
 class Process:
@@ -113,17 +118,45 @@ class Processes:
         self._transport = transport
         self._session_path = session_path
 
-    async def run(self, cmd: Sequence[str], **options: Unpack[ProcessOptions]) -> ProcessResult:
-        """Runs a program and returns at its end. See ProcessOptions for the options."""
-        return await self._start(_core.process_body(cmd, options), wait=True)
+    async def run(
+        self,
+        cmd: str | Sequence[str],
+        *,
+        on_stdout: OnOutput | None = None,
+        on_stderr: OnOutput | None = None,
+        **options: Unpack[ProcessOptions],
+    ) -> ProcessResult:
+        """Runs a program and returns at its end. See ProcessOptions for the options.
 
-    async def start(self, cmd: Sequence[str], **options: Unpack[ProcessOptions]) -> Process:
+        A text is shell code, which a new shell runs. on_stdout and on_stderr get the pieces
+        of the output as they come, on_stdout also those of a terminal and of merged outputs;
+        of long output the result then has the head and the tail. When this call is cancelled
+        or interrupted, so is the program.
+        """
+        if on_stdout or on_stderr:
+            return await self._follow(self.run_stream(cmd, **options), on_stdout, on_stderr)
+        body = _core.process_body(cmd, options)
+        async with Running(self._transport, self._session_path, body["exec_id"]):
+            return await self._start(body, wait=True)
+
+    async def _follow(
+        self, stream: ExecStream, on_stdout: OnOutput | None, on_stderr: OnOutput | None
+    ) -> ProcessResult:
+        collected = Collected()
+        async with stream:
+            async for chunk in stream:
+                collected.add(chunk)
+                if tell := on_stderr if chunk.stream == "stderr" else on_stdout:
+                    await _core.settled(tell(chunk.text))
+        return collected.result(stream.result)
+
+    async def start(self, cmd: str | Sequence[str], **options: Unpack[ProcessOptions]) -> Process:
         """Starts a program in the background."""
         result = await self._start({**_core.process_body(cmd, options), "background": True})
         return Process(self._transport, self._session_path, result.exec_id, result.pid)
 
-    def run_stream(self, cmd: Sequence[str], **options: Unpack[ProcessOptions]) -> ExecStream:
-        """Runs a program, with its output as it is written; each chunk says its stream."""
+    def run_stream(self, cmd: str | Sequence[str], **options: Unpack[ProcessOptions]) -> ExecStream:
+        """Runs a program, or shell code, with its output as it is written; each chunk says its stream."""
         path = f"{self._session_path}/processes/stream"
         body = _core.process_body(cmd, options)
         first = Request(method="POST", path=path, json=body, silence=STREAM_SILENCE)

@@ -26,6 +26,7 @@ from .._models import (
     WorkspaceInfo,
 )
 from .._types import NetworkOptions, OnDisconnect
+from .cancel import Running
 from .files import Files
 from .ports import Ports
 from .processes import Processes, Records
@@ -90,6 +91,7 @@ class Session(Files):
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         on_disconnect: OnDisconnect | None = None,
+        exec_id: str | None = None,
     ) -> ExecResult:
         """Runs shell code in the session's persistent shell and returns at its end.
 
@@ -97,7 +99,9 @@ class Session(Files):
         A command that fails is no exception: see exit_code and cause. Commands of one
         shell run one after another; the name of another shell runs them beside it. The
         shell goes to cwd first, and stays there; env is for this command alone. When this
-        call is interrupted or cancelled the command goes on, unless on_disconnect is kill.
+        call is cancelled or interrupted, so is the command; when the connection breaks it
+        goes on, unless on_disconnect is kill. exec_id, 26 random characters of a-z and 2-7,
+        is the command's id, which is a new one without it.
         """
         options = {
             "timeout_ms": timeout_ms,
@@ -108,9 +112,11 @@ class Session(Files):
             "cwd": cwd,
             "env": env,
             "on_disconnect": on_disconnect,
+            "exec_id": exec_id,
         }
         body = _core.exec_body(cmd, options)
-        return decode(ExecResult, await self._post("/exec", body, wait=True))
+        async with Running(self._transport, self._path, body["exec_id"]):
+            return decode(ExecResult, await self._post("/exec", body, wait=True))
 
     def exec_stream(
         self,
@@ -125,6 +131,7 @@ class Session(Files):
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         on_disconnect: OnDisconnect | None = None,
+        exec_id: str | None = None,
     ) -> ExecStream:
         """The same, with the output as it is written. It starts with the first step of the iteration.
 
@@ -141,9 +148,11 @@ class Session(Files):
             "cwd": cwd,
             "env": env,
             "on_disconnect": on_disconnect,
+            "exec_id": exec_id,
         }
         body = _core.exec_body(cmd, options)
-        return self._stream("/exec/stream", body)
+        first = Request(method="POST", path=self._path + "/exec/stream", json=body, silence=STREAM_SILENCE)
+        return ExecStream(self._transport, self._path, first)
 
     async def execs(self) -> Records:
         """The commands and processes that the session still knows, oldest first."""
@@ -295,19 +304,26 @@ class Session(Files):
         name: str | None = None,
         label: str | None = None,
         scope: Literal["workspace", "sandbox"] | None = None,
+        fallback: Literal["workspace"] | None = None,
         include_paths: Sequence[str] | None = None,
         exclude_paths: Sequence[str] | None = None,
         idempotency_key: str | None = None,
     ) -> Snapshot:
         """Saves files as they are at one moment; `create_session` with restore_snapshot_id begins with them.
 
-        scope "workspace", which is the default, is /workspace; "sandbox" also what else was changed.
-        include_paths are all that is saved, exclude_paths what is not. A snapshot outlives the session.
+        scope "workspace" is /workspace; "sandbox" is that and all other changes to the image, and is
+        restored on that image only. Without one it is "sandbox" or, where the driver cannot tell
+        other changes, "workspace": the snapshot's scope says which. A scope "sandbox" that must not
+        fail there takes fallback "workspace". include_paths are all that is saved, exclude_paths
+        what is not. A snapshot outlives the session.
         """
+        if scope is None:
+            scope, fallback = "sandbox", "workspace"
         body = {
             "name": name,
             "label": label,
             "scope": scope,
+            "fallback": fallback,
             "include_paths": include_paths,
             "exclude_paths": exclude_paths,
         }
@@ -362,10 +378,6 @@ class Session(Files):
     async def destroy(self) -> None:
         """Ends all processes and removes all files. Works in every state, and again."""
         await self._transport.json(Request(method="DELETE", path=self._path, safe=True))
-
-    def _stream(self, path: str, body: dict[str, Any]) -> ExecStream:
-        first = Request(method="POST", path=self._path + path, json=body, silence=STREAM_SILENCE)
-        return ExecStream(self._transport, self._path, first)
 
     def _keep(self, answer: object) -> SessionInfo:
         self.info = decode(SessionInfo, answer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from time import monotonic
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
@@ -13,6 +14,7 @@ from .._errors import APIConnectionError, ProtocolError, error_from_body
 from .._models import NetworkEvent, SandboxEvent
 from .._sse import Event
 from .._types import ExecChunk, ExecEnd, FileChange
+from .cancel import Running
 from .closing import Closing
 from .transport import Transport
 
@@ -26,7 +28,8 @@ class ExecStream(Closing):
     Iterate over it for the chunks; behind the last one `result` tells how the command
     ended. When the connection breaks it is taken up behind the last chunk, with nothing
     lost or doubled. To leave it early, use it as a context manager, or close it: the
-    command goes on.
+    command goes on. A cancelled task ends the command that the stream began: while it waits
+    for a chunk, and anywhere in the block of the context manager.
     """
 
     def __init__(
@@ -40,6 +43,8 @@ class ExecStream(Closing):
         self.exec_id = exec_id
         """The command's id, from the moment it is known."""
         self._result: ExecEnd | None = None
+        own = first.json["exec_id"] if first.json else None  # not of a command that is attached to
+        self._running = Running(transport, session_path, own)
 
     @property
     def result(self) -> ExecEnd:
@@ -58,11 +63,19 @@ class ExecStream(Closing):
         """Ends the reading. The command goes on."""
         await self._chunks.aclose()
 
+    async def __aexit__(
+        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._result is None:
+            await self._running.__aexit__(kind, err, trace)
+        await super().__aexit__(kind, err, trace)
+
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ExecChunk:
-        return await self._chunks.__anext__()
+        async with self._running:
+            return await self._chunks.__anext__()
 
     async def _follow(self) -> AsyncGenerator[ExecChunk, None]:
         patience = Patience(self._transport.settings)

@@ -24,17 +24,37 @@ class Transport:
     def __init__(self, settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.settings = settings
         self._met = False  # something has answered at the address
+        self._transport = transport
+        self._clients: dict[object, httpx.AsyncClient] = {}  # by the event loop that has their connections
+
+    @property
+    def _client(self) -> httpx.AsyncClient:
+        """That of the running event loop: connections of another one cannot be used in it."""
+        loop = _core.event_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            # With an event loop its connections have ended.
+            self._clients = {old: c for old, c in self._clients.items() if not _core.has_ended(old)}
+            client = self._clients[loop] = self._connect()
+        return client
+
+    def _connect(self) -> httpx.AsyncClient:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-        self._client = httpx.AsyncClient(
-            base_url=settings.base_url,
-            headers=settings.headers,
-            transport=transport
+        return httpx.AsyncClient(
+            base_url=self.settings.base_url,
+            headers=self.settings.headers,
+            transport=self._transport
             or httpx.AsyncHTTPTransport(limits=limits, socket_options=_core.socket_options()),
         )
 
     async def aclose(self) -> None:
-        """Closes all connections."""
-        await self._client.aclose()
+        """Closes the connections of the running event loop."""
+        if client := self._clients.pop(_core.event_loop(), None):
+            await client.aclose()
+
+    async def once(self, request: Request) -> Any:
+        """The JSON of the answer to a request that is sent once."""
+        return await self._json(request)
 
     async def json(self, request: Request) -> Any:
         """The JSON of the answer."""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from .. import _core
 from .._core import Body, Patience, Request
 from .._decode import decode
-from .._errors import APIConnectionError, ConflictError, InvalidArgumentError, NotFoundError
+from .._errors import APIConnectionError, APIError, ConflictError, InvalidArgumentError
 from .._form import FileData, Form
 from .._models import (
     EditResult,
@@ -172,10 +172,12 @@ class SyncFiles:
         return decode(FileStat, self._get("stat", {"path": path, "follow": follow}))
 
     def exists(self, path: str) -> bool:
-        """Whether there is anything of this name."""
+        """Whether there is anything of this name. A link counts, wherever it leads."""
         try:
             self.stat(path)
-        except NotFoundError:
+        except APIError as err:
+            if err.reason not in {"no_such_file", "not_a_directory"}:
+                raise
             return False
         return True
 

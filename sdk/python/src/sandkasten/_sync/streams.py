@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from time import monotonic
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
@@ -14,6 +15,7 @@ from .._errors import APIConnectionError, ProtocolError, error_from_body
 from .._models import NetworkEvent, SandboxEvent
 from .._sse import Event
 from .._types import ExecChunk, ExecEnd, FileChange
+from .cancel import Running
 from .closing import Closing
 from .transport import SyncTransport
 
@@ -27,7 +29,8 @@ class SyncExecStream(Closing):
     Iterate over it for the chunks; behind the last one `result` tells how the command
     ended. When the connection breaks it is taken up behind the last chunk, with nothing
     lost or doubled. To leave it early, use it as a context manager, or close it: the
-    command goes on.
+    command goes on. A cancelled task ends the command that the stream began: while it waits
+    for a chunk, and anywhere in the block of the context manager.
     """
 
     def __init__(
@@ -41,6 +44,8 @@ class SyncExecStream(Closing):
         self.exec_id = exec_id
         """The command's id, from the moment it is known."""
         self._result: ExecEnd | None = None
+        own = first.json["exec_id"] if first.json else None  # not of a command that is attached to
+        self._running = Running(transport, session_path, own)
 
     @property
     def result(self) -> ExecEnd:
@@ -59,11 +64,19 @@ class SyncExecStream(Closing):
         """Ends the reading. The command goes on."""
         self._chunks.close()
 
+    def __exit__(
+        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._result is None:
+            self._running.__exit__(kind, err, trace)
+        super().__exit__(kind, err, trace)
+
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> ExecChunk:
-        return self._chunks.__next__()
+        with self._running:
+            return self._chunks.__next__()
 
     def _follow(self) -> Generator[ExecChunk, None]:
         patience = Patience(self._transport.settings)

@@ -25,16 +25,37 @@ class SyncTransport:
     def __init__(self, settings: Settings, transport: httpx.BaseTransport | None = None) -> None:
         self.settings = settings
         self._met = False  # something has answered at the address
+        self._transport = transport
+        self._clients: dict[object, httpx.Client] = {}  # by the event loop that has their connections
+
+    @property
+    def _client(self) -> httpx.Client:
+        """That of the running event loop: connections of another one cannot be used in it."""
+        loop = None
+        client = self._clients.get(loop)
+        if client is None:
+            # With an event loop its connections have ended.
+            self._clients = {old: c for old, c in self._clients.items() if not _core.has_ended(old)}
+            client = self._clients[loop] = self._connect()
+        return client
+
+    def _connect(self) -> httpx.Client:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-        self._client = httpx.Client(
-            base_url=settings.base_url,
-            headers=settings.headers,
-            transport=transport or httpx.HTTPTransport(limits=limits, socket_options=_core.socket_options()),
+        return httpx.Client(
+            base_url=self.settings.base_url,
+            headers=self.settings.headers,
+            transport=self._transport
+            or httpx.HTTPTransport(limits=limits, socket_options=_core.socket_options()),
         )
 
     def close(self) -> None:
-        """Closes all connections."""
-        self._client.close()
+        """Closes the connections of the running event loop."""
+        if client := self._clients.pop(None, None):
+            client.close()
+
+    def once(self, request: Request) -> Any:
+        """The JSON of the answer to a request that is sent once."""
+        return self._json(request)
 
     def json(self, request: Request) -> Any:
         """The JSON of the answer."""
