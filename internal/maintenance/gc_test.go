@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,8 +58,8 @@ func TestArchivesAreKeptUnlessAskedFor(t *testing.T) {
 func TestImagesInUse(t *testing.T) {
 	cfg := testConfig(t)
 	inUse := ImagesInUse(t.Context(), cfg)
-	if used, err := inUse("sha256:a"); used || err != nil {
-		t.Errorf("before any daemon: %v, %v", used, err)
+	if users, err := inUse("sha256:a"); len(users) > 0 || err != nil {
+		t.Errorf("before any daemon: %v, %v", users, err)
 	}
 	if err := os.Mkdir(cfg.DataDir, 0o700); err != nil {
 		t.Fatal(err)
@@ -77,8 +78,8 @@ func TestImagesInUse(t *testing.T) {
 		}
 	}
 	for digest, want := range map[string]bool{"sha256:a": true, "sha256:b": true, "sha256:c": false} {
-		if used, err := inUse(digest); used != want || err != nil {
-			t.Errorf("%s in use: %v, %v; want %v", digest, used, err, want)
+		if users, err := inUse(digest); slices.Contains(users, digest) != want || err != nil {
+			t.Errorf("%s in use: %v, %v; want %v", digest, users, err, want)
 		}
 	}
 	if err := rows.Close(); err != nil {

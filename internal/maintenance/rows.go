@@ -2,7 +2,6 @@ package maintenance
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/sandkasten/sandkasten/internal/config"
@@ -13,7 +12,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/session"
 )
 
 // requireRows refuses to go on where the database is missing, empty or another
@@ -52,11 +50,16 @@ func requireRows(ctx context.Context, cfg config.Config) error {
 // is an error: all images would look unused.
 func ImagesInUse(ctx context.Context, cfg config.Config) images.InUse {
 	known := sync.OnceValue(func() error { return requireRows(ctx, cfg) })
-	return func(digest string) (used bool, err error) {
+	return func(digest string) (sessions []string, err error) {
 		if err := known(); err != nil {
-			return false, err
+			return nil, err
 		}
 		rows, err := readRows(ctx, cfg)
-		return slices.ContainsFunc(rows.Sessions, func(s session.Session) bool { return s.ImageDigest == digest }), err
+		for _, s := range rows.Sessions {
+			if s.ImageDigest == digest {
+				sessions = append(sessions, string(s.ID))
+			}
+		}
+		return sessions, err
 	}
 }
