@@ -61,7 +61,7 @@ func New(o Options) api.Surface {
 	s.table()
 	s.openapi = kit.DocumentText(s.document())
 	s.routes = append(s.routes, api.Route{Pattern: "GET " + documentPath, Scope: api.Public, Handler: http.HandlerFunc(s.serveDocument)})
-	return api.Surface{Name: "orchestrator", Routes: s.routes, Prefix: "/api/", Dialect: dialect, Cookie: &api.OrchestratorCookie}
+	return api.Surface{Name: "orchestrator", Routes: s.routes, Prefix: "/api/", Dialect: dialect, Cookie: &api.OrchestratorCookie, EitherKey: true}
 }
 
 // handler answers a request, or says why it does not.

@@ -1,9 +1,12 @@
 package v1
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
@@ -16,11 +19,31 @@ import (
 // are for theirs: the handlers and the logs see ids.
 func (s *surface) resolveSession(r *http.Request) error {
 	id, err := s.manager.Sessions.Find(api.Caller(r.Context()), r.PathValue("id"))
+	if err == nil && !isID(string(id)) {
+		err = s.errUnknown(r.Context(), string(id))
+	}
 	if err != nil {
 		return err
 	}
 	r.SetPathValue("id", string(id))
 	return nil
+}
+
+// errUnknown is the error for a name, or the beginning of an id, that no session has which
+// is there. It tells of the last one that had the name.
+func (s *surface) errUnknown(ctx context.Context, name string) error {
+	unknown := errdefs.New(errdefs.NotFound, "no such session: %.100q", name).Because(errdefs.NoSuchSession)
+	last := session.EndedPage{Most: 1, By: "created_at", Down: true, Takes: func(one session.Session) bool { return one.Name == name }}
+	all, err := s.manager.Sessions.List(ctx, api.Caller(ctx), session.ListRequest{IncludeEnded: true, Ended: last})
+	if err != nil {
+		return unknown //nolint:nilerr // what is known of it is enough
+	}
+	for _, one := range all {
+		if one.Name == name && one.State.Ended() {
+			unknown.Message += fmt.Sprintf("; the last of that name, %s, ended at %s: %s", one.ID, one.EndedAt.UTC().Format(time.RFC3339), cmp.Or(one.EndReason, string(one.State)))
+		}
+	}
+	return unknown
 }
 
 func (s *surface) resolveExec(r *http.Request) error {
