@@ -136,7 +136,7 @@ func readConfig(r *Reader, node *yaml.Node) Config {
 	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
 		name := node.Content[i].Value
 		if !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
-			fields = append(fields, Field{name, func(string, *yaml.Node) {}})
+			fields = append(fields, Field{Name: name, Read: func(string, *yaml.Node) {}})
 		}
 	}
 	r.Object("config", node, fields)
@@ -218,8 +218,9 @@ func (r *Reader) Wrong(at *yaml.Node, format string, args ...any) {
 
 // Field reads one value of an object.
 type Field struct {
-	Name string
-	Read func(path string, value *yaml.Node)
+	Name    string
+	Refused bool // Read only says why there is none: it is not offered
+	Read    func(path string, value *yaml.Node)
 }
 
 // Object reads a mapping that has only these fields, each at most once. The fields
@@ -230,10 +231,12 @@ func (r *Reader) Object(path string, node *yaml.Node, fields []Field) {
 		r.Wrong(node, "%s must be an object", orFile(path))
 		return
 	}
-	names := make([]string, len(fields))
+	var names []string
 	values := map[string]*yaml.Node{}
-	for i, f := range fields {
-		names[i] = f.Name
+	for _, f := range fields {
+		if !f.Refused {
+			names = append(names, f.Name)
+		}
 		values[f.Name] = nil
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -257,7 +260,7 @@ func (r *Reader) Object(path string, node *yaml.Node, fields []Field) {
 
 // Text is a field with a text.
 func (r *Reader) Text(name string, to *string, check func(string) string) Field {
-	return Field{name, func(path string, value *yaml.Node) {
+	return Field{Name: name, Read: func(path string, value *yaml.Node) {
 		if value.Kind != yaml.ScalarNode || value.Tag != "!!str" {
 			r.Wrong(value, "%s must be text; put it in quotes", path)
 			return
@@ -274,7 +277,7 @@ func (r *Reader) Text(name string, to *string, check func(string) string) Field 
 
 // Number is a field with a whole number.
 func (r *Reader) Number(name string, to *int, low, high int) Field {
-	return Field{name, func(path string, value *yaml.Node) {
+	return Field{Name: name, Read: func(path string, value *yaml.Node) {
 		number, err := strconv.Atoi(value.Value)
 		if value.Kind != yaml.ScalarNode || value.Tag != "!!int" || err != nil || number < low || number > high {
 			r.Wrong(value, "%s is %q and must be a whole number from %d to %d, without quotes or unit", path, value.Value, low, high)
@@ -286,7 +289,7 @@ func (r *Reader) Number(name string, to *int, low, high int) Field {
 
 // Real is a field with a number.
 func (r *Reader) Real(name string, to **float64, low, high float64) Field {
-	return Field{name, func(path string, value *yaml.Node) {
+	return Field{Name: name, Read: func(path string, value *yaml.Node) {
 		number, err := strconv.ParseFloat(value.Value, 64)
 		if value.Kind != yaml.ScalarNode || value.Tag != "!!int" && value.Tag != "!!float" || err != nil || !(number >= low && number <= high) {
 			r.Wrong(value, "%s is %q and must be a number from %g to %g, without quotes", path, value.Value, low, high)
@@ -298,7 +301,7 @@ func (r *Reader) Real(name string, to **float64, low, high float64) Field {
 
 // Flag is a field that is true or false.
 func (r *Reader) Flag(name string, to *bool) Field {
-	return Field{name, func(path string, value *yaml.Node) {
+	return Field{Name: name, Read: func(path string, value *yaml.Node) {
 		if value.Kind != yaml.ScalarNode || value.Tag != "!!bool" || value.Decode(to) != nil {
 			r.Wrong(value, "%s must be true or false, without quotes", path)
 		}
@@ -307,7 +310,7 @@ func (r *Reader) Flag(name string, to *bool) Field {
 
 // Texts is a field with a list of texts.
 func (r *Reader) Texts(name string, to *[]string, check func(string) string) Field {
-	return Field{name, func(path string, value *yaml.Node) {
+	return Field{Name: name, Read: func(path string, value *yaml.Node) {
 		if value.Kind != yaml.SequenceNode {
 			r.Wrong(value, "%s must be a list", path)
 			return

@@ -99,6 +99,7 @@ func TestMistakesNameTheirLine(t *testing.T) {
 		"idle time below zero":   {"sandbox:\n  limits:\n    timeout_seconds: -1\n", 4, "from 1"},
 		"too much workspace":     {"sandbox:\n  limits:\n    workspace_mb: 99999999999\n", 4, "to 1073741824"},
 		"unknown limit":          {"sandbox:\n  limits:\n    memory_mb: 64\n    memory: 64\n", 5, `sandbox.limits has no field "memory"`},
+		"unknown limit of files": {"sandbox:\n  limits:\n    files: 5\n", 4, `no field "files"; the fields are max_stdout_bytes, cpu_millicores, memory_mb, timeout_seconds, workspace_mb`},
 		"size of a file":         {"sandbox:\n  limits:\n    max_file_size_bytes: 5\n", 4, "workspace_mb bounds all files"},
 		"number of files":        {"sandbox:\n  limits:\n    max_files: 5\n", 4, "not supported"},
 		"two bounds of output":   {"sandbox:\n  limits: {max_stdout_bytes: 5}\n  max_stdout_bytes: 6\n", 4, "different things"},

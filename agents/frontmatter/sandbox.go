@@ -72,8 +72,8 @@ func readSandbox(r *Reader, node *yaml.Node) *Sandbox {
 		r.Text("image", &s.Image, notEmpty),
 		noted(&session, r.Text("session", &s.Session,
 			matches(sessionName, "default, isolated or a name of 1 to 64 of a-z, A-Z, 0-9 and . _ - : @"))),
-		{"limits", func(path string, value *yaml.Node) { readLimits(r, path, value, s, &limited) }},
-		{"network", func(path string, value *yaml.Node) {
+		{Name: "limits", Read: func(path string, value *yaml.Node) { readLimits(r, path, value, s, &limited) }},
+		{Name: "network", Read: func(path string, value *yaml.Node) {
 			r.Object(path, value, []Field{noted(&enabled, r.Flag("enabled", &s.Network))})
 		}},
 		r.Number("timeout_seconds", &s.CommandSeconds, 1, maxCommand),
@@ -103,7 +103,7 @@ func readSandbox(r *Reader, node *yaml.Node) *Sandbox {
 
 // noted keeps where a field is.
 func noted(at **yaml.Node, f Field) Field {
-	return Field{f.Name, func(path string, value *yaml.Node) {
+	return Field{Name: f.Name, Read: func(path string, value *yaml.Node) {
 		*at = value
 		f.Read(path, value)
 	}}
@@ -115,7 +115,7 @@ var sessionWords = map[string]string{"workflow": SharedSession, "agent": Isolate
 func readLimits(r *Reader, path string, node *yaml.Node, s *Sandbox, stdout *int) {
 	l := &s.Limits
 	unsupported := func(name string) Field {
-		return Field{name, func(path string, value *yaml.Node) {
+		return Field{Name: name, Refused: true, Read: func(path string, value *yaml.Node) {
 			r.Wrong(value, "%s is not supported: workspace_mb bounds all files together; remove it", path)
 		}}
 	}

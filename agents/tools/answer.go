@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -101,7 +102,7 @@ type failed struct {
 func Refusal(name string, err error) Result { return failure(Tool{}, name, err) }
 
 func failure(tool Tool, name string, err error) Result {
-	answer := failed{Error: name + ": " + err.Error(), Code: "invalid_argument"}
+	answer := failed{Error: name + ": " + withoutRoutes(err.Error()), Code: "invalid_argument"}
 	var refused *sandkasten.APIError
 	var input *InputError
 	switch {
@@ -124,6 +125,24 @@ func failure(tool Tool, name string, err error) Result {
 		answer.Error += ". " + next
 	}
 	return Result{JSON: encode(answer), IsError: true}
+}
+
+// route is in what the daemon says to programs that send requests themselves.
+var route = regexp.MustCompile(`\b(GET|POST|PUT|PATCH|DELETE) (/|fs/)`)
+
+// withoutRoutes leaves out the parts of a message that send its reader to a route, where a
+// model has tools.
+func withoutRoutes(message string) string {
+	kept := ""
+	for i, part := range strings.Split(message, "; ") {
+		switch {
+		case i == 0:
+			kept = part
+		case !route.MatchString(part):
+			kept += "; " + part
+		}
+	}
+	return kept
 }
 
 // fieldSteps says what the daemon's fields are in tools, where the names differ.

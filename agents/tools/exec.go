@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -43,9 +45,41 @@ func newEnded(end sandkasten.ExecEnd) ended {
 	case end.DiskFull:
 		e.Hint = "The sandbox's disk is full. Delete files that are not needed."
 	case len(end.NetworkDenied) > 0:
-		e.Hint = "The sandbox's network does not allow these hosts. Use what is installed, or ask the user."
+		e.Hint = networkHint(end.NetworkDenied)
 	}
 	return e
+}
+
+// networkHint says what opens what the network refused, which is the user's to decide.
+func networkHint(denied []sandkasten.NetworkDenial) string {
+	var entries []string
+	for _, d := range denied {
+		if d.Entry != "" && !slices.Contains(entries, d.Entry) {
+			entries = append(entries, d.Entry)
+		}
+	}
+	const refused = "The sandbox's network does not allow these hosts. Use what is installed"
+	if len(entries) == 0 {
+		return refused + ": why says what refuses them, and no entry of the network's allow list would open them."
+	}
+	return refused + ", or ask the user to add to the network's allow list: " + strings.Join(entries, ", ") + "."
+}
+
+// unreached is in what programs print that look for a host and find no network: they are
+// told as much as a program without a name server is.
+var unreached = regexp.MustCompile(`(?i)could(n't| not) resolve|name resolution|name or service not known|no address associated|network is unreachable|network unreachable|getaddrinfo|ENOTFOUND|EAI_AGAIN|no such host`)
+
+// missingNetwork is the hint where a command has failed that looked for a host in a sandbox
+// without a network, or nothing. The daemon cannot tell: such a sandbox asks nobody.
+func missingNetwork(ctx context.Context, session *sandkasten.Session, exitCode int, output string) string {
+	if exitCode == 0 || !unreached.MatchString(output) {
+		return ""
+	}
+	info, err := session.Refresh(ctx)
+	if err != nil || info.NetworkMode != "none" {
+		return ""
+	}
+	return "The sandbox has no network, so no host is reached from it. Use what is installed, ask the user to allow hosts (sandkasten network allow " + info.ID + " HOST), or open another sandbox: sandbox_open with another session_key and network internet, if that is allowed."
 }
 
 type execAnswer struct {
@@ -103,7 +137,9 @@ func execTool(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newExecAnswer(result, c.set.opts.MaxBytes)
+	a, err := newExecAnswer(result, c.set.opts.MaxBytes)
+	a.Hint = orElse(a.Hint, missingNetwork(ctx, session, result.ExitCode, result.Stdout+result.Stderr))
+	return a, err
 }
 
 func newExecAnswer(r sandkasten.ProcessResult, most int) (execAnswer, error) {
@@ -302,6 +338,7 @@ func shellTool(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	a := shellAnswer{ExecID: r.ExecID, ExitCode: r.ExitCode, Cwd: r.Cwd, Restarted: r.ShellRestarted, ended: newEnded(r.ExecEnd)}
+	a.Hint = orElse(a.Hint, missingNetwork(ctx, session, r.ExitCode, r.Output))
 	a.Output, a.Lossy, a.Truncated, err = stream(r.Output, r.OutputBase64, c.set.opts.MaxBytes, readOn(r.ExecEnd))
 	if a.Lossy {
 		a.Hint = orElse(a.Hint, oddBytes)
@@ -386,7 +423,7 @@ func runTool(ctx context.Context, c *call) (answer any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.with(result)
+	return a.with(result, missingNetwork(ctx, session, result.ExitCode, result.Stdout+result.Stderr))
 }
 
 // runSession makes the sandbox of a run. Where nobody has chosen an image it is the one
@@ -430,7 +467,7 @@ func (c *call) runFiles(code string) (map[string]string, error) {
 	return files, nil
 }
 
-func (a runAnswer) with(result sandkasten.ProcessResult) (any, error) {
+func (a runAnswer) with(result sandkasten.ProcessResult, hint string) (any, error) {
 	const print = "print less"
 	var lossy, errLossy, cut, errCut bool
 	var err, stderrErr error
@@ -448,7 +485,7 @@ func (a runAnswer) with(result sandkasten.ProcessResult) (any, error) {
 		a.Hint = "The sandbox ended meanwhile. Run it again."
 	}
 	if a.Error, a.Hint = a.Hint, ""; a.Error == "" && !a.OK {
-		a.Error = "the program failed; see stderr"
+		a.Error = orElse(hint, "the program failed; see stderr")
 		if result.Signal > 0 {
 			a.Error = fmt.Sprintf("the program was ended by signal %d", result.Signal)
 		}

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"os"
 	"regexp"
 	"strings"
@@ -63,7 +64,8 @@ func TestEndsHaveHints(t *testing.T) {
 		"limits.memory_mb":     {Cause: "oom_killed"},
 		"Call sandbox_open":    {Cause: "sandbox_gone"},
 		"Delete files":         {Cause: "exited", DiskFull: true},
-		"does not allow these": {Cause: "exited", NetworkDenied: []sandkasten.NetworkDenial{{Name: "a.test"}}},
+		"no entry":             {Cause: "exited", NetworkDenied: []sandkasten.NetworkDenial{{Name: "a.test", Why: "denied by a.test"}}},
+		"list: @team, b.test.": {Cause: "exited", NetworkDenied: []sandkasten.NetworkDenial{{Name: "a.test", Entry: "@team"}, {Name: "b.test", Entry: "b.test"}, {Name: "b.test", Port: 443, Entry: "b.test"}}},
 	} {
 		got := newEnded(end)
 		if !strings.Contains(got.Hint, hint) || (got.Hint == "") != (hint == "") || (got.Cause == "") != (end.Cause == "exited") {
@@ -171,6 +173,23 @@ func TestWholeRunes(t *testing.T) {
 	for in, want := range map[string]string{"aä": "aä", "a\xc3": "a", "\xe2\x82": "", "a": "a", "": "", "\xff": "\xff"} {
 		if got := wholeRunes([]byte(in)); string(got) != want {
 			t.Errorf("%q is %q, want %q", in, got, want)
+		}
+	}
+}
+
+// What the daemon says of routes is for programs that send requests themselves, and no model
+// reads it.
+func TestErrorsForModelsNameNoRoutes(t *testing.T) {
+	for message, want := range map[string]string{
+		`no such session: "x"; GET /v1/sessions lists those that there are`:                          `no such session: "x"`,
+		"content must be at most 100 bytes; use PUT fs/raw for more":                                 "content must be at most 100 bytes",
+		"path must be inside /workspace; a session that is created with file_scope sandbox has more": "path must be inside /workspace; a session that is created with file_scope sandbox has more",
+		"GET is no command": "GET is no command",
+	} {
+		got := failure(Tool{}, "t", &sandkasten.APIError{Code: "not_found", Message: message})
+		var answer failed
+		if err := json.Unmarshal(got.JSON, &answer); err != nil || answer.Error != "t: "+want {
+			t.Errorf("%s (%v)", got.JSON, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -353,5 +354,41 @@ func TestFileToolsNeedAStore(t *testing.T) {
 		if strings.HasSuffix(tool.Name, "_file") {
 			t.Errorf("there is %s without a store", tool.Name)
 		}
+	}
+}
+
+// A command that looked for a host in a sandbox without a network is told so, and how to
+// get one. In one with a network, and where nothing looked for a host, nothing is.
+func TestMissingNetworkIsSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode, stderr string
+		code         int
+		hint         bool
+	}{
+		"curl":               {"none", "curl: (6) Could not resolve host: example.org", 6, true},
+		"python":             {"none", "socket.gaierror: [Errno -3] Temporary failure in name resolution", 1, true},
+		"node":               {"none", "Error: getaddrinfo EAI_AGAIN example.org", 1, true},
+		"a raw address":      {"none", "connect: Network is unreachable", 1, true},
+		"it went well":       {"none", "Could not resolve host: example.org", 0, false},
+		"another failure":    {"none", "no such file", 1, false},
+		"there is a network": {"internet", "curl: (6) Could not resolve host: example.org", 6, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := scripted(t, tools.Options{}, func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/processes") {
+					answerWith(t, w, 200, fmt.Sprintf(`{"exec_id":"e","status":"completed","cause":"exited","exit_code":%d,"stderr":%q}`, c.code, c.stderr))
+					return
+				}
+				answerWith(t, w, 200, `{"id":"box","status":"running","network_mode":"`+c.mode+`","labels":{"sandkasten.scope":"workflow:r"}}`)
+			})
+			got := set.Call(t.Context(), "sandbox_exec", json.RawMessage(`{"sandbox_id":"box","cmd":["x"]}`))
+			var answer struct{ Hint string }
+			if err := json.Unmarshal(got.JSON, &answer); err != nil {
+				t.Fatal(err)
+			}
+			if has := strings.Contains(answer.Hint, "no network") && strings.Contains(answer.Hint, "sandkasten network allow box HOST"); has != c.hint {
+				t.Errorf("%s", got.JSON)
+			}
+		})
 	}
 }

@@ -62,7 +62,7 @@ func library(t *testing.T) *jobs.Library {
 			t.Error(err)
 		}
 	})
-	return &jobs.Library{Store: s, Jobs: m, InUse: func(string) (bool, error) { return false, nil }}
+	return &jobs.Library{Store: s, Jobs: m, InUse: func(string) ([]string, error) { return nil, nil }}
 }
 
 // startDaemon puts together what the daemon does, with a driver that needs no
@@ -435,7 +435,7 @@ func TestListsAndTheirJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(tm.want("stats", "--json")), &stats); err != nil || len(stats) != 1 || stats[0]["id"] != id {
 		t.Errorf("stats --json = %v, %v", stats, err)
 	}
-	if r := tm.run("stats", "--history", "1h"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "name it") {
+	if r := tm.run("stats", "--history", "1h"); r.code != cli.ExitUsage || !strings.Contains(r.errOut, "name it") {
 		t.Errorf("stats --history of none = %+v", r)
 	}
 	var history struct {
@@ -475,7 +475,7 @@ func TestRm(t *testing.T) {
 	if r.code != cli.ExitFailed || r.out != b+"\n" || !strings.Contains(r.errOut, "nosuch") {
 		t.Errorf("rm = %+v", r)
 	}
-	if r := tm.run("rm"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "--all") {
+	if r := tm.run("rm"); r.code != cli.ExitUsage || !strings.Contains(r.errOut, "--all") {
 		t.Errorf("rm of nothing = %+v", r)
 	}
 	if out := tm.want("rm", "--all"); out != c+"\n" {
@@ -641,10 +641,10 @@ func TestBackgroundProcess(t *testing.T) {
 	if r := tm.run("wait", id, exec); r.code != cli.ExitNotRun {
 		t.Errorf("%+v", r)
 	}
-	if r := tm.run("kill", "-s", "NONE", id, exec); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "TERM") {
+	if r := tm.run("kill", "-s", "NONE", id, exec); r.code != cli.ExitUsage || !strings.Contains(r.errOut, "TERM") {
 		t.Errorf("%+v", r)
 	}
-	if r := tm.run("logs", "-f", id); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "sandkasten ps") {
+	if r := tm.run("logs", "-f", id); r.code != cli.ExitUsage || !strings.Contains(r.errOut, "sandkasten ps") {
 		t.Errorf("%+v", r)
 	}
 }

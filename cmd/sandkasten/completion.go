@@ -96,21 +96,32 @@ func follow(node *kong.Node, words []string) *kong.Node {
 	return node
 }
 
+// offers are what completes arguments and flags of these names.
+func (c completeCmd) offers(name string) func(context.Context, *cli.App) []string {
+	return map[string]func(context.Context, *cli.App) []string{
+		"session": c.sessions, "exec": c.execs, "workspace": c.workspaces, "secret": c.secrets, "user": c.users, "key": c.keys,
+		"image": c.images, "images": c.images, "snapshot": c.snapshots, "restore": c.snapshots,
+	}[name]
+}
+
 // values are those of the flag that is the word before, if it names what it takes.
 func (c completeCmd) values(ctx context.Context, a *cli.App, node *kong.Node, before, last string) (found []string, ok bool) {
 	for _, flags := range node.AllFlags(true) {
 		for _, f := range flags {
+			offer := c.offers(f.Name)
 			switch {
-			case "--"+f.Name != before || f.IsBool():
-			case f.Name == "session":
-				return c.sessions(ctx, a), true
+			case "--"+f.Name != before && (f.Short == 0 || "-"+string(f.Short) != before) || f.IsBool():
+			case offer != nil:
+				return offer(ctx, a), true
 			case f.Enum != "":
 				head := ""
 				if f.IsSlice() {
 					head = last[:strings.LastIndexByte(last, ',')+1] // of a list
 				}
 				for value := range strings.SplitSeq(f.Enum, ",") {
-					found = append(found, head+value)
+					if value != "" {
+						found = append(found, head+value)
+					}
 				}
 				return found, true
 			}
@@ -135,19 +146,8 @@ func (c completeCmd) candidates(ctx context.Context, a *cli.App, node *kong.Node
 		}
 	}
 	for _, arg := range node.Positional {
-		switch arg.Name {
-		case "session":
-			found = append(found, c.sessions(ctx, a)...)
-		case "exec":
-			found = append(found, c.execs(ctx, a)...)
-		case "workspace":
-			found = append(found, c.workspaces(ctx, a)...)
-		case "secret":
-			found = append(found, c.secrets(ctx, a)...)
-		case "user":
-			found = append(found, c.users(ctx, a)...)
-		case "key":
-			found = append(found, c.keys(ctx, a)...)
+		if offer := c.offers(arg.Name); offer != nil {
+			found = append(found, offer(ctx, a)...)
 		}
 	}
 	return found
@@ -196,6 +196,24 @@ func (completeCmd) keys(ctx context.Context, a *cli.App) []string {
 	return ids(ctx, a, func(ctx context.Context, cl *sandkasten.Client) ([]sandkasten.Key, error) {
 		return cl.ListKeys(ctx, "")
 	}, func(k sandkasten.Key) string { return k.ID })
+}
+
+// images are the names of all.
+func (completeCmd) images(ctx context.Context, a *cli.App) []string {
+	var names []string
+	ids(ctx, a, func(ctx context.Context, cl *sandkasten.Client) ([]sandkasten.Image, error) {
+		return cl.ListImages(ctx)
+	}, func(i sandkasten.Image) string {
+		names = append(names, i.Names...)
+		return ""
+	})
+	return names
+}
+
+func (completeCmd) snapshots(ctx context.Context, a *cli.App) []string {
+	return ids(ctx, a, func(ctx context.Context, cl *sandkasten.Client) ([]sandkasten.Snapshot, error) {
+		return cl.ListSnapshots(ctx, nil)
+	}, func(s sandkasten.Snapshot) string { return s.ID })
 }
 
 func (completeCmd) workspaces(ctx context.Context, a *cli.App) []string {

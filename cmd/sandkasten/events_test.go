@@ -28,7 +28,7 @@ func TestEvents(t *testing.T) {
 	if r := tm.run("events", "--json"); strings.Count(r.out, `"type"`) != 4 || !strings.Contains(r.out, `"a-3"`) {
 		t.Errorf("as JSON it says\n%s", r.out)
 	}
-	if r := tm.run("events", "--types", "x"); r.code != cli.ExitUsage || !strings.Contains(r.errOut, "--types must be one of") {
+	if r := tm.run("events", "--types", "x"); r.code != cli.ExitUsage || !strings.Contains(r.errOut, "--types: must be one of") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -196,7 +196,7 @@ func passOn(ctx context.Context, a *cli.App, s *sandkasten.Session, stream *sand
 	}
 	comment(a, end)
 	if end.ExitCode != 0 {
-		networks.Explain(ctx, a, s, end.NetworkDenied, cmp.Or(to.allow, networks.AllowCommand(s.ID)))
+		networks.Explain(a, end.NetworkDenied, cmp.Or(to.allow, networks.AllowCommand(s.ID)))
 	}
 	return exitWith(end)
 }

@@ -36,7 +36,7 @@ goes to standard error.`
 func (c logsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	if c.Exec == "" {
 		if c.Follow {
-			return errors.New("--follow needs the id of an exec; `sandkasten ps` shows what runs")
+			return cli.Wrong("--follow needs the id of an exec; `sandkasten ps` shows what runs")
 		}
 		return c.list(ctx, a, cl)
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"reflect"
 	"slices"
 	"syscall"
 
@@ -57,6 +58,7 @@ type commands struct {
 	Network networks.Cmd `cmd:"" help:"Show and change what a session may reach." group:"session"`
 
 	Ports       portsCmd       `cmd:"" help:"List the ports on which a session listens." group:"session"`
+	Preview     previewCmd     `cmd:"" help:"Print an address that opens a port of a session to who has it." group:"session"`
 	PortForward portForwardCmd `cmd:"" name:"port-forward" help:"Forward ports of this machine to a session." group:"session"`
 
 	Workspace workspaceCmd `cmd:"" help:"Manage workspaces, which outlive sessions." group:"session"`
@@ -112,11 +114,15 @@ func run(ctx context.Context, a *cli.App, args []string) int {
 		kong.ExplicitGroups([]kong.Group{{Key: "session", Title: "Sessions:"}, {Key: "host", Title: "This host:"}, {Key: "other", Title: "Other:"}}),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Writers(a.Out, a.Err),
+		kong.KindMapper(reflect.String, kong.MapperFunc(decodeText)),
 	)
 	if err != nil {
 		panic(err) // the struct above is wrong: every start shows it
 	}
-	k, err := parser.Parse(args)
+	if i := slices.Index(args, "--version"); i >= 0 && follow(parser.Model.Node, args[:i]) == parser.Model.Node {
+		args[i] = "version"
+	}
+	k, err := parser.Parse(joinNegative(parser.Model.Node, args))
 	if err != nil {
 		return usage(a, err)
 	}

@@ -87,11 +87,11 @@ func TestNetworkSetThatChangesNothing(t *testing.T) {
 		code   int
 		errOut string
 	}{
-		{nil, 1, "name what is to change"},
-		{[]string{"--no-secret", "ABSENT"}, 1, "there is no secret ABSENT"},
-		{[]string{"--secret", "NEW,host=a,header=b"}, 1, "--secret NEW has no value"},
+		{nil, cli.ExitUsage, "name what is to change"},
+		{[]string{"--no-secret", "ABSENT"}, cli.ExitUsage, "there is no secret ABSENT"},
+		{[]string{"--secret", "NEW,host=a,header=b"}, cli.ExitUsage, "--secret NEW has no value"},
 		{[]string{"--secret", "NEW,value=hunter22"}, cli.ExitUsage, "other users can see flags"},
-		{[]string{"--network", "some"}, cli.ExitUsage, "--network must be one of"},
+		{[]string{"--network", "some"}, cli.ExitUsage, "--network: must be one of"},
 	} {
 		tm, d := startNetworkDaemon(t, map[string]string{"GET " + pathOfS1: policyOfS1})
 		r := tm.run(append([]string{"network", "set", "s1"}, tt.args...)...)
@@ -134,7 +134,7 @@ secret GIT    parameter key to git.example.org, stored as git
 func TestNetworkLog(t *testing.T) {
 	const (
 		allowed = `{"seq":5,"time":"2026-11-21T09:00:00Z","op":"connect","name":"a.example.org","port":443,"allowed":true,"why":"@pip","count":1}`
-		refused = `{"seq":9,"time":"2026-11-21T09:00:01Z","op":"resolve","name":"b.example.org","allowed":false,"why":"no entry","count":1}`
+		refused = `{"seq":9,"time":"2026-11-21T09:00:01Z","op":"resolve","name":"b.example.org","allowed":false,"why":"no entry","entry":"b.example.org","count":1}`
 		remedy  = "no entry  sandkasten network allow s1 b.example.org\n"
 	)
 	tm, _ := startNetworkDaemon(t, map[string]string{
@@ -193,19 +193,17 @@ func TestRunFailsByItselfForItsNetwork(t *testing.T) {
 }
 
 func TestWhatTheNetworkRefusedIsSaid(t *testing.T) {
-	const denied = `"network_denied":[{"name":"pypi.example.org","port":443,"why":"no entry"}]`
+	const denied = `"network_denied":[{"name":"pypi.example.org","port":443,"why":"no entry","entry":"pypi.example.org"}]`
 	end := func(code string) string {
 		return `{"exec_id":"e1","exit_code":` + code + `,"cause":"exited",` + denied + `}`
 	}
 	const said = "sandkasten: the network refused pypi.example.org:443 (no entry); sandkasten "
-	const internet = "/v1/sessions/open/network"
 	for _, tt := range []struct {
 		name   string
 		args   []string
 		code   string
 		errOut string
 	}{
-		{"a mode without a list", []string{"exec", "open", "x"}, "7", strings.Replace(said, "; sandkasten ", "\n", 1)},
 		{"exec", []string{"exec", "s1", "x"}, "7", said + "network allow s1 pypi.example.org\n"},
 		{"a program", []string{"exec", "--argv", "s1", "x"}, "7", said + "network allow s1 pypi.example.org\n"},
 		{"run", []string{"run", "base", "x"}, "7", said + "run --allow pypi.example.org\n"},
@@ -217,7 +215,6 @@ func TestWhatTheNetworkRefusedIsSaid(t *testing.T) {
 			stream := "event: done\nid: e1:end\ndata: " + end(tt.code) + "\n\n"
 			tm, _ := startNetworkDaemon(t, map[string]string{
 				"POST /v1/sessions": `{"id":"s1"}`, "DELETE /v1/sessions/s1": "", "GET " + pathOfS1: policyOfS1,
-				"GET " + internet: `{"mode":"internet"}`, "POST /v1/sessions/open/exec/stream": stream,
 				"POST /v1/sessions/s1/exec/stream": stream, "POST /v1/sessions/s1/processes/stream": stream, "POST /v1/sessions/s1/exec": end(tt.code),
 			})
 			r := tm.run(tt.args...)

@@ -61,10 +61,10 @@ func (c portForwardCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Clie
 func (c portForwardCmd) checkAddress() error {
 	ip, err := netip.ParseAddr(c.Address)
 	if err != nil {
-		return fmt.Errorf("--address %s is no IP address: write it as 127.0.0.1 or ::1", c.Address)
+		return cli.Wrong("--address %s is no IP address: write it as 127.0.0.1 or ::1", c.Address)
 	}
 	if !ip.IsLoopback() && !c.Expose {
-		return fmt.Errorf("other machines can reach --address %s, and no key protects the port there: add --expose to allow that", c.Address)
+		return cli.Wrong("other machines can reach --address %s, and no key protects the port there: add --expose to allow that", c.Address)
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func parseForward(spec string) (local, port int, err error) {
 		l, err = strconv.ParseUint(near, 10, 16)
 	}
 	if err != nil || p == 0 || near != "" && l == 0 {
-		return 0, 0, fmt.Errorf("%q is no port: write 3000, 8080:3000 or :3000, with numbers from 1 to 65535", spec)
+		return 0, 0, cli.Wrong("%q is no port: write 3000, 8080:3000 or :3000, with numbers from 1 to 65535", spec)
 	}
 	return int(l), int(p), nil
 }

@@ -149,15 +149,16 @@ func TestPortForwardRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		args []string
 		want string
+		code int
 	}{
-		{[]string{id, "--address", "0.0.0.0", "3000"}, "add --expose"},
-		{[]string{id, "--address", "::", "3000"}, "add --expose"},
-		{[]string{id, "--address", "localhost", "3000"}, "no IP address"},
-		{[]string{id, ":3000", "0"}, "is no port"},
-		{[]string{id, fmt.Sprintf("%d:80", taken)}, "in use"},
-		{[]string{strings.Repeat("a", 26), "3000"}, "no such session"},
+		{[]string{id, "--address", "0.0.0.0", "3000"}, "add --expose", cli.ExitUsage},
+		{[]string{id, "--address", "::", "3000"}, "add --expose", cli.ExitUsage},
+		{[]string{id, "--address", "localhost", "3000"}, "no IP address", cli.ExitUsage},
+		{[]string{id, ":3000", "0"}, "is no port", cli.ExitUsage},
+		{[]string{id, fmt.Sprintf("%d:80", taken)}, "in use", cli.ExitFailed},
+		{[]string{strings.Repeat("a", 26), "3000"}, "no such session", cli.ExitFailed},
 	} {
-		if r := tm.run(append([]string{"port-forward"}, tt.args...)...); r.code != cli.ExitFailed || !strings.Contains(r.errOut, tt.want) {
+		if r := tm.run(append([]string{"port-forward"}, tt.args...)...); r.code != tt.code || !strings.Contains(r.errOut, tt.want) {
 			t.Errorf("%q: %+v", tt.args, r)
 		}
 	}

@@ -27,7 +27,7 @@ is no error. A name ends with its session; -f ignores unknown names.
 
 func (c rmCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	if c.All == (len(c.Sessions) > 0) && !(c.Force && !c.All) {
-		return errors.New("name the sessions to end, or write --all")
+		return cli.Wrong("name the sessions to end, or write --all")
 	}
 	ids := c.Sessions
 	if c.All {

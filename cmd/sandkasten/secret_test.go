@@ -72,9 +72,9 @@ func TestSecretCommandMistakes(t *testing.T) {
 		{"no place", set("a-value-of-worth", "--host", "a.example"), cli.ExitUsage, "--header"},
 		{"two places", set("a-value-of-worth", "--host", "a.example", "--header", "A", "--query", "b"), cli.ExitUsage, "--query"},
 		{"the value as an argument", set("", "--host", "a.example", "--header", "A", "a-value-of-worth"), cli.ExitUsage, "unexpected argument"},
-		{"a host with a port", set("a-value-of-worth", "--host", "a.example:1", "--header", "A"), cli.ExitFailed, "--host must be names without ports"},
-		{"no value", set("", "--host", "a.example", "--header", "A"), cli.ExitFailed, "value"},
-		{"a long value", set(strings.Repeat("x", 70_000), "--host", "a.example", "--header", "A"), cli.ExitFailed, "more than 65536 bytes"},
+		{"a host with a port", set("a-value-of-worth", "--host", "a.example:1", "--header", "A"), cli.ExitUsage, "--host must be names without ports"},
+		{"no value", set("", "--host", "a.example", "--header", "A"), cli.ExitUsage, "value"},
+		{"a long value", set(strings.Repeat("x", 70_000), "--host", "a.example", "--header", "A"), cli.ExitUsage, "more than 65536 bytes"},
 	}
 	for _, tt := range tests {
 		if tt.got.code != tt.code || !strings.Contains(tt.got.errOut, tt.want) || tt.got.out != "" {

@@ -46,7 +46,7 @@ func (c statsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) er
 
 func (c statsCmd) printHistory(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	if len(c.Sessions) != 1 {
-		return errors.New("--history is of one session: name it")
+		return cli.Wrong("--history is of one session: name it")
 	}
 	history, err := cl.Session(c.Sessions[0]).StatsHistory(ctx, &sandkasten.StatsHistoryOptions{Since: time.Now().Add(-c.History)})
 	if err != nil {

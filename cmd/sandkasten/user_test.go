@@ -46,7 +46,7 @@ func TestUserCommands(t *testing.T) {
 	if r := tm.run("user", "rm", "dora"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, `there is no user "dora"`) {
 		t.Errorf("rm of who is gone = %+v", r)
 	}
-	if r := tm.run("user", "add", "Root"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "name") {
+	if r := tm.run("user", "add", "Root"); r.code != cli.ExitUsage || !strings.Contains(r.errOut, "name") {
 		t.Errorf("add of a wrong name = %+v", r)
 	}
 }
@@ -105,7 +105,7 @@ func TestKeyCommands(t *testing.T) {
 	if out := doras.want("key", "ls"); !strings.Contains(out, "revoked") {
 		t.Errorf("ls lacks revoked: %s", out)
 	}
-	if r := tm.run("key", "create"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "--user") {
+	if r := tm.run("key", "create"); r.code != cli.ExitUsage || !strings.Contains(r.errOut, "--user") {
 		t.Errorf("create for nobody = %+v", r)
 	}
 	if r := tm.run("key", "create", "--scope", "all"); r.code != cli.ExitUsage {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"runtime/debug"
 
@@ -21,10 +22,12 @@ type buildInfo struct {
 	Revision string `json:"revision,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
+	Daemon   string `json:"daemon,omitempty"` // the version of the daemon that answers
 }
 
-func (c versionCmd) Run(a *cli.App) error {
+func (c versionCmd) Run(ctx context.Context, a *cli.App) error {
 	info := thisBuild()
+	info.Daemon = daemonVersion(ctx, a)
 	if c.JSON {
 		return show.JSON(a.Out, info)
 	}
@@ -36,7 +39,26 @@ func (c versionCmd) Run(a *cli.App) error {
 		revision = " (" + revision + ")"
 	}
 	_, err := fmt.Fprintf(a.Out, "sandkasten %s%s, %s\n", info.Version, revision, info.Go)
+	if info.Daemon != "" && err == nil {
+		_, err = fmt.Fprintf(a.Out, "daemon %s\n", show.Printable(info.Daemon))
+	}
 	return err
+}
+
+// daemonVersion is that of the daemon that the user means, or "" where none answers.
+func daemonVersion(ctx context.Context, a *cli.App) string {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cl, err := a.Client()
+	if err != nil {
+		return ""
+	}
+	defer cl.Close()
+	info, err := cl.Info(ctx)
+	if err != nil {
+		return ""
+	}
+	return info.Version
 }
 
 func thisBuild() buildInfo {

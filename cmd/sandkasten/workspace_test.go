@@ -85,7 +85,7 @@ func TestWorkspaceCopies(t *testing.T) {
 	if out := tm.want("ls", "-a", "-q"); out != "" {
 		t.Errorf("sessions are seen: %q", out)
 	}
-	if r := tm.run("workspace", "cp", "a:b", "c:d"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "WORKSPACE:PATH") {
+	if r := tm.run("workspace", "cp", "a:b", "c:d"); r.code != cli.ExitUsage || !strings.Contains(r.errOut, "WORKSPACE:PATH") {
 		t.Errorf("cp of two remote paths = %+v", r)
 	}
 }

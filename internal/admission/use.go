@@ -39,14 +39,15 @@ func (h Host) Use() (u Use, err error) {
 	return u, err
 }
 
-// usedSpace is what is written on the file system of a directory, and how large that is.
-// What only its own bookkeeping can have counts as written: nobody else gets it.
+// usedSpace is what is written on the file system of a directory, and how much can be, as
+// df says: its Used, and that with its Available. What only root may write is in neither.
 func usedSpace(dir string) (used, total int64, err error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	return int64(fs.Blocks-fs.Bavail) * fs.Bsize, int64(fs.Blocks) * fs.Bsize, nil
+	used = int64(fs.Blocks-fs.Bfree) * fs.Frsize
+	return used, used + int64(fs.Bavail)*fs.Frsize, nil
 }
 
 // processors reads the first line of stat, which is of all processors together:

@@ -2,7 +2,10 @@ package admission_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/admission"
@@ -44,6 +47,30 @@ func TestUseOfThisHost(t *testing.T) {
 	u, err := admission.Host{Proc: "/proc", DataDir: t.TempDir()}.Use()
 	if err != nil || u.CPUs < 1 || u.BusyCPU <= 0 || u.BusyCPU > u.TotalCPU || u.MemoryBytes <= 0 || u.MemoryBytes >= u.MemoryTotal {
 		t.Errorf("%+v, %v", u, err)
+	}
+}
+
+// The disk is as full as df says.
+func TestDiskIsAsDfSays(t *testing.T) {
+	dir := t.TempDir()
+	u, err := admission.Host{Proc: "/proc", DataDir: dir}.Use()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "df", "-B1", "--output=used,avail", dir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(out)) // Used Avail, and the numbers
+	if len(fields) != 4 {
+		t.Fatalf("df says %q", out)
+	}
+	const others = 256 << 20 // write meanwhile
+	for i, got := range []int64{u.DiskBytes, u.DiskTotal - u.DiskBytes} {
+		want, err := strconv.ParseInt(fields[2+i], 10, 64)
+		if err != nil || max(got, want)-min(got, want) > others {
+			t.Errorf("%s is %d, and df says %d (%v)", fields[i], got, want, err)
+		}
 	}
 }
 

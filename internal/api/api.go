@@ -67,6 +67,10 @@ type Route struct {
 	// SetPathValue: once, before handlers and logs see it. The caller is known.
 	Resolve func(r *http.Request) error
 
+	// Reserved says, of scope Admin, what admins alone may do here, and what others can do
+	// instead: "only admins make images". Nothing is that it tells of all owners' sessions.
+	Reserved string
+
 	// Tokens has the route take access tokens of the provider that signs users in, too.
 	// It is the path of the description that tells clients of the provider, by RFC 9728.
 	Tokens string
@@ -80,6 +84,11 @@ type Surface struct {
 	Prefix  string  // of its paths, which may be empty; what no route matches there is answered in its dialect
 	Dialect Dialect // nil is ErrorBody
 	Cookie  *Cookie // of who has signed in; nil is SessionCookie
+
+	// EitherKey takes a request with keys in both headers, if one of them is valid and the
+	// other one is nobody else's: clients of some APIs have a token of another service in
+	// one of them.
+	EitherKey bool
 }
 
 // Options configures Handler. Every zero value is usable.
@@ -173,11 +182,12 @@ func (h *handler) unknownRoute() Route {
 
 // speak has a surface's errors written in its dialect, and its cookie read.
 func speak(s Surface, next http.Handler) http.Handler {
-	if s.Dialect == nil && s.Cookie == nil {
+	if s.Dialect == nil && s.Cookie == nil && !s.EitherKey {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		From(r.Context()).dialect, From(r.Context()).cookie = s.Dialect, s.Cookie
+		req := From(r.Context())
+		req.dialect, req.cookie, req.eitherKey = s.Dialect, s.Cookie, s.EitherKey
 		next.ServeHTTP(w, r)
 	})
 }

@@ -59,6 +59,8 @@ func handler(t testing.TB, set ...func(*api.Options)) http.Handler {
 		{Pattern: "GET /socket", Scope: api.Socket, Handler: ok},
 		{Pattern: "GET /admin", Scope: api.Admin, Handler: ok},
 		{Pattern: "GET /internal", Scope: api.Key, Handler: fail(errors.New("open /secret/path: EIO"))},
+		{Pattern: "GET /unable", Scope: api.Key, Handler: fail(errdefs.New(errdefs.Unimplemented, "not here"))},
+		{Pattern: "GET /full", Scope: api.Key, Handler: fail(errdefs.New(errdefs.InsufficientSpace, "full"))},
 		{Pattern: "GET /busy", Scope: api.Key, Handler: fail(errdefs.New(errdefs.Unavailable, "wait"))},
 		{Pattern: "GET /panic", Scope: api.Key, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret \x1b[31m detail") })},
 		{Pattern: "GET /late-panic", Scope: api.Key, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -321,7 +323,9 @@ func TestPanic(t *testing.T) {
 // TestLog is A14: what a client sends cannot forge a line or move a cursor.
 func TestLog(t *testing.T) {
 	var log bytes.Buffer
-	h := handler(t, func(o *api.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	h := handler(t, func(o *api.Options) {
+		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
 	w := serve(h, request("GET", "/internal", func(r *http.Request) {
 		r.URL.Path = "/thing/x\r\nlevel=ERROR msg=forged \x1b]0;t\x07 \u202e"
 		r.URL.RawQuery = "token=hunter2"
@@ -342,6 +346,42 @@ func TestLog(t *testing.T) {
 	serve(h, request("GET", "/internal"))
 	if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "open /secret/path: EIO") {
 		t.Errorf("the log does not tell the cause: %s", &log)
+	}
+}
+
+// At the usual level the log has what an operator does something about, and no line of each
+// request. A time has its unit.
+func TestLevelsOfRequests(t *testing.T) {
+	for name, c := range map[string]struct {
+		path  string
+		edits []func(*http.Request)
+		level string
+	}{
+		"a request":              {"/thing/1", nil, "DEBUG"},
+		"a typing error":         {"/nowhere", nil, "DEBUG"},
+		"what a driver lacks":    {"/unable", nil, "DEBUG"},
+		"no key":                 {"/thing/1", []func(*http.Request){set("Authorization")}, "DEBUG"},
+		"a wrong key":            {"/thing/1", []func(*http.Request){set("Authorization", "Bearer no")}, "INFO"},
+		"what the host is short": {"/busy", nil, "INFO"},
+		"a full disk":            {"/full", nil, "INFO"},
+		"a fault":                {"/internal", nil, "ERROR"},
+	} {
+		var log bytes.Buffer
+		answers := &api.Answers{}
+		h := handler(t, func(o *api.Options) {
+			o.Answers, o.Log = answers, slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		})
+		serve(h, request("GET", c.path, c.edits...))
+		var line struct {
+			Level, Msg string
+			TookMS     *float64 `json:"took_ms"`
+		}
+		if err := json.Unmarshal(log.Bytes(), &line); err != nil || line.Level != c.level || line.Msg != "request" || line.TookMS == nil || *line.TookMS > 60_000 {
+			t.Errorf("%s: %s (%v), want %s", name, &log, err, c.level)
+		}
+		if failed := answers.Failed.Load(); failed > 0 != (c.level == "ERROR") {
+			t.Errorf("%s counts %d times as a fault", name, failed)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"net/http"
@@ -46,7 +47,7 @@ func (h *handler) admit(r *http.Request, route Route) error {
 		return errdefs.New(errdefs.PermissionDenied, "this key may only read")
 	}
 	if route.Scope == Admin && !p.Has(auth.ScopeDaemon) {
-		return errdefs.New(errdefs.PermissionDenied, "this tells of the sessions of all owners: use the daemon's own key, whose owner is %s", auth.Admin)
+		return errdefs.New(errdefs.PermissionDenied, "%s: use the daemon's own key, whose owner is %s, or that of a user who is an admin", cmp.Or(route.Reserved, "this tells of the sessions of all owners"), auth.Admin)
 	}
 	return nil
 }
@@ -77,6 +78,9 @@ func (h *handler) authenticate(r *http.Request, route Route) (auth.Principal, er
 	if h.takesTokens(r, route) {
 		most = maxToken
 	}
+	if From(r.Context()).eitherKey && len(r.Header["Authorization"]) == 1 && len(r.Header["X-Api-Key"]) == 1 {
+		return h.authenticateEither(r)
+	}
 	key, err := credential(r, route.Scope, most)
 	if err != nil {
 		return auth.Principal{}, err
@@ -91,6 +95,38 @@ func (h *handler) authenticate(r *http.Request, route Route) (auth.Principal, er
 		return auth.Principal{}, errUnauthenticated(err)
 	}
 	return p, nil
+}
+
+// authenticateEither is for a request with keys in both headers: one valid key is enough,
+// and two of different principals are none.
+func (h *handler) authenticateEither(r *http.Request) (auth.Principal, error) {
+	var found auth.Principal
+	for _, key := range []string{bearer(r.Header.Get("Authorization")), r.Header.Get("X-Api-Key")} {
+		if key == "" || len(key) > maxKey {
+			continue
+		}
+		p, err := h.keys.Authenticate(r.Context(), key)
+		if err != nil {
+			continue
+		}
+		if found != (auth.Principal{}) && found != p {
+			return auth.Principal{}, errUnauthenticated(nil)
+		}
+		found = p
+	}
+	if found == (auth.Principal{}) {
+		return found, errUnauthenticated(nil)
+	}
+	return found, nil
+}
+
+// bearer is the key of an Authorization header, or "" if it has another form.
+func bearer(header string) string {
+	scheme, key, ok := strings.Cut(header, " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return key
 }
 
 // Tokens knows access tokens of a provider. An error is for the caller.
@@ -113,12 +149,12 @@ const maxKey, maxToken = 512, 8 << 10
 // credential returns the one API key that a request shows. None, more than
 // one, or one in an unknown form is Unauthenticated.
 func credential(r *http.Request, scope Scope, most int) (string, error) {
-	bearer, apiKey := r.Header["Authorization"], r.Header["X-Api-Key"]
+	authorization, apiKey := r.Header["Authorization"], r.Header["X-Api-Key"]
 	var subprotocols []string
 	if scope == Socket {
 		subprotocols = socketKeys(r)
 	}
-	if len(bearer)+len(apiKey)+len(subprotocols) != 1 {
+	if len(authorization)+len(apiKey)+len(subprotocols) != 1 {
 		return "", errUnauthenticated(nil)
 	}
 	var key string
@@ -126,8 +162,8 @@ func credential(r *http.Request, scope Scope, most int) (string, error) {
 		key = apiKey[0]
 	} else if len(subprotocols) == 1 {
 		key = subprotocols[0]
-	} else if scheme, rest, ok := strings.Cut(bearer[0], " "); ok && strings.EqualFold(scheme, "Bearer") {
-		key = rest
+	} else {
+		key = bearer(authorization[0])
 	}
 	if key == "" || len(key) > most {
 		return "", errUnauthenticated(nil)

@@ -140,13 +140,7 @@ func (h *handler) finish(rec *recorder, r *http.Request, panicked any) {
 // logAccess writes the request's one line. What a client chose is cleaned of
 // control characters; keys, bodies and query strings are never in it.
 func (h *handler) logAccess(rec *recorder, r *http.Request, req *Request, elapsed time.Duration) {
-	level := slog.LevelInfo
-	switch {
-	case rec.status >= 500 && rec.status != http.StatusServiceUnavailable && !req.Foreign:
-		level = slog.LevelError
-	case req.outer != nil, r.Pattern == "GET /healthz" || r.Pattern == "GET /readyz" || r.Pattern == "GET /metrics":
-		level = slog.LevelDebug
-	}
+	level := accessLevel(rec.status, req)
 	if !h.log.Enabled(r.Context(), level) || level <= slog.LevelInfo && !h.worthLogging(r, req) {
 		return
 	}
@@ -156,7 +150,7 @@ func (h *handler) logAccess(rec *recorder, r *http.Request, req *Request, elapse
 		slog.String("path", clean(r.URL.Path)),
 		slog.Int("status", rec.status),
 		slog.Int64("bytes", rec.bytes),
-		slog.Duration("took", elapsed),
+		slog.Float64("took_ms", float64(elapsed.Microseconds())/1000),
 		slog.String("remote", req.Remote),
 	}
 	if req.Principal.Owner != "" {
@@ -169,6 +163,29 @@ func (h *handler) logAccess(rec *recorder, r *http.Request, req *Request, elapse
 		attrs = append(attrs, slog.String("error", clean(cause.Error())))
 	}
 	h.log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// accessLevel is how much a request's line matters. A daemon at work has thousands of them,
+// so at the usual level there are those that an operator does something about: what the
+// daemon failed at, what the host is short of, and who tries keys.
+func accessLevel(status int, req *Request) slog.Level {
+	switch {
+	case isFailure(status) && !req.Foreign:
+		return slog.LevelError
+	case status == http.StatusServiceUnavailable && !req.Foreign, status == http.StatusInsufficientStorage, status == http.StatusUnauthorized && !req.keyless:
+		return slog.LevelInfo
+	}
+	return slog.LevelDebug
+}
+
+// isFailure reports whether a status is that of a fault of the daemon's, and not of what
+// it, its driver or its host cannot do.
+func isFailure(status int) bool {
+	switch status {
+	case http.StatusNotImplemented, http.StatusServiceUnavailable, http.StatusInsufficientStorage:
+		return false
+	}
+	return status >= http.StatusInternalServerError
 }
 
 // worthLogging says whether a request gets its line: those of strangers, who need

@@ -62,7 +62,7 @@ func (m *metrics) observe(r *http.Request, status int, elapsed time.Duration) {
 // Answers counts the requests that were answered, for who keeps a history of them.
 type Answers struct {
 	All    atomic.Int64
-	Failed atomic.Int64 // by the daemon, with a status of 500 and more
+	Failed atomic.Int64 // by the daemon: its faults, see isFailure
 }
 
 // count counts an answer; one is foreign that a program in a sandbox gave.
@@ -71,7 +71,7 @@ func (a *Answers) count(status int, foreign bool) {
 		return
 	}
 	a.All.Add(1)
-	if status >= http.StatusInternalServerError && !foreign {
+	if isFailure(status) && !foreign {
 		a.Failed.Add(1)
 	}
 }

@@ -49,6 +49,8 @@ type Request struct {
 	method  string
 	keyless bool // it shows no key in a header
 
+	eitherKey bool // see Surface
+
 	otherOrigin bool // it comes from a page of one of Options.Origins
 
 	audit   *audit.Log // of the daemon; may be nil

@@ -137,7 +137,7 @@ var Rules = map[string]Rule{
 			"internal/api", "internal/api/kit", "internal/api/strictjson", "internal/api/v1/contract", "internal/errdefs", "internal/session", "internal/session/ops", "protocol", "internal/protection",
 		},
 	},
-	"internal/api/v1/snapshots": {Ours: []string{"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/api/v1/files", "internal/session", "internal/session/snapshots", "internal/snapshot"}},
+	"internal/api/v1/snapshots": {Ours: []string{"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/api/v1/files", "internal/errdefs", "internal/session", "internal/session/snapshots", "internal/snapshot"}},
 	"internal/api/v1/networks": {
 		Ours: []string{
 			"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/errdefs", "internal/network", "internal/network/relay", "internal/session", "internal/session/networks",
@@ -226,7 +226,7 @@ var Rules = map[string]Rule{
 	"internal/orchestrator/artifacts": {Ours: []string{"internal/auth", "internal/errdefs", "internal/keylock"}},
 	"internal/keylock":                {},
 	// To which runs sessions belong, over the heart.
-	"internal/scope": {Ours: []string{"internal/auth", "internal/errdefs", "internal/session"}, Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/sync"}},
+	"internal/scope": {Ours: []string{"internal/auth", "internal/errdefs", "internal/session", "internal/session/check"}, Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/sync"}},
 	"internal/session/snapshots": {
 		Ours: []string{
 			"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/session/check", "internal/session/quota", "internal/snapshot", "protocol",

@@ -75,7 +75,11 @@ func (a *App) ClientWith(o sandkasten.Options) (*sandkasten.Client, error) {
 		return nil, err
 	}
 	o.URL, o.APIKey = url, cmp.Or(key, noKey)
-	return sandkasten.New(o)
+	cl, err := sandkasten.New(o)
+	if err != nil {
+		return nil, Wrong("%w", err)
+	}
+	return cl, nil
 }
 
 // Key is the API key that the clients have, or empty where there is none.

@@ -16,7 +16,7 @@ import (
 // their own failures have a code that programs rarely use.
 const (
 	ExitFailed   = 1
-	ExitUsage    = 2   // wrong flags, or mistakes in the configuration
+	ExitUsage    = 2   // wrong arguments, whoever sees it, or mistakes in the configuration
 	ExitNoDaemon = 3   // nothing answers
 	ExitTimeout  = 124 // run, exec: the command's time was up
 	ExitNotRun   = 125 // run, exec, shell: the command could not be run
@@ -28,7 +28,7 @@ const Explanation = `
 Exit codes:
   0    it worked
   1    it failed
-  2    wrong flags, or mistakes in the configuration
+  2    wrong flags or arguments, or mistakes in the configuration
   3    no daemon answers
   run, exec, wait and shell exit with the code of the command inside;
   124 means that its time was up, and 125 that it could not run.
@@ -53,6 +53,22 @@ func (e notRunError) Unwrap() error { return e.error }
 // its own.
 func NotRun(err error) error { return notRunError{err} }
 
+// usageError is about what the user wrote.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Wrong is an error about the arguments of a command, which has an exit code of its own.
+func Wrong(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// isUsage reports whether what the user wrote is wrong, as we see it or as the daemon does.
+func isUsage(err error) bool {
+	_, ours := errors.AsType[usageError](err)
+	_, config := errors.AsType[*config.Error](err)
+	refused, ok := errors.AsType[*sandkasten.APIError](err)
+	return ours || config || ok && refused.Code == "invalid_argument"
+}
+
 // Exit tells the user about err and returns the process's exit code.
 func (a *App) Exit(err error) int {
 	if err == nil {
@@ -68,7 +84,7 @@ func (a *App) Exit(err error) int {
 	if _, ok := errors.AsType[notRunError](err); ok {
 		return ExitNotRun
 	}
-	if _, ok := errors.AsType[*config.Error](err); ok {
+	if isUsage(err) {
 		return ExitUsage
 	}
 	if lost, ok := errors.AsType[*sandkasten.ConnectionError](err); ok && !lost.Sent {
@@ -103,6 +119,9 @@ func Explain(err error) string {
 		text := commands.Replace(show.Visible(err.Error(), "\n")) // a daemon wrote it
 		if errors.Is(refused, sandkasten.ErrAuthentication) {
 			text += "\nThe key comes from --api-key, SANDKASTEN_API_KEY, or the configuration (api_key, else <data_dir>/api_key)."
+		}
+		if refused.Code == "method_not_allowed" {
+			text = "the daemon does not know what this command asks for: it is probably older than this program. `sandkasten version` shows the versions of both; use the same one (" + text + ")"
 		}
 		if errors.Is(refused, sandkasten.ErrInternal) && refused.RequestID != "" {
 			text += "\nRequest id: " + show.Printable(refused.RequestID)

@@ -31,7 +31,7 @@ func (f FormFlags) Done(a *App, v any) (bool, error) {
 	}
 	form, err := template.New("--format").Funcs(show.TemplateFuncs()).Option("missingkey=zero").Parse(f.Format)
 	if err != nil {
-		return true, fmt.Errorf("--format is no Go template: %w", err)
+		return true, Wrong("--format is no Go template: %w", err)
 	}
 	list := reflect.ValueOf(v)
 	if list.Kind() != reflect.Slice {
@@ -50,9 +50,9 @@ func printBy(a *App, form *template.Template, v any) error {
 	var line strings.Builder
 	if err := form.Execute(&line, v); err != nil {
 		if fields := fieldsOf(reflect.TypeOf(v)); len(fields) > 0 && strings.Contains(err.Error(), "can't evaluate field") {
-			return fmt.Errorf("--format: %w; the fields are %s", errors.Unwrap(err), strings.Join(fields, ", "))
+			return Wrong("--format: %w; the fields are %s", errors.Unwrap(err), strings.Join(fields, ", "))
 		}
-		return fmt.Errorf("--format: %w", err)
+		return Wrong("--format: %w", err)
 	}
 	_, err := fmt.Fprintln(a.Out, show.Visible(line.String(), "\n\t"))
 	return err

@@ -181,6 +181,8 @@ func TestMistakesNameTheLineAndTheRemedy(t *testing.T) {
 		"reachable":       {"listen: 0.0.0.0:80\n", "line 1: listen: other machines can reach 0.0.0.0:80, and there is no api_key: set api_key, or listen on 127.0.0.1"},
 		"short key":       {"listen: \":80\"\napi_key: short\n", "line 2: api_key: is too short for an address that other machines can reach: write at least 16 characters"},
 		"secret":          {"api_key: 123456\n", "line 1: api_key: write a text in quotes"},
+		"an empty key":    {"api_key: \"\"\n", "line 1: api_key: is empty: write a text in quotes, or remove the key"},
+		"an empty number": {"max_sessions: ''\n", "line 1: max_sessions: is empty: write a whole number from 1 to 30000, or remove the key"},
 		"other secret":    {"snapshots: {s3_secret_key: 123456}\n", "line 1: snapshots.s3_secret_key: write a text in quotes"},
 		"two keys":        {"snapshots:\n  encryption_key: a\n  encryption_key_file: /b\n", "line 3: snapshots.encryption_key_file: is set beside snapshots.encryption_key: remove one"},
 		"other driver":    {"orchestrator: {modes: {docker: podman}}\n", "line 1: orchestrator.modes: write some of native and docker, each with a driver, as {docker: native}"},

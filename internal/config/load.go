@@ -196,6 +196,9 @@ func (l *loader) assign(o option, where string, n *yaml.Node) {
 	switch {
 	case tag == "!!null":
 		l.wrong(where, o.key, "has no value: write %s, or remove the key", o.value.want)
+	case n.Kind == yaml.ScalarNode && n.Value == "" && !(fits && o.value.take(l, o, where, n)):
+		l.wrong(where, o.key, "is empty: write %s, or remove the key", o.value.want)
+	case n.Kind == yaml.ScalarNode && n.Value == "": // which it may be
 	case !fits || !o.value.take(l, o, where, n):
 		l.wrong(where, o.key, "%swrite %s", o.got(n), o.value.want)
 	}

@@ -212,7 +212,7 @@ func TestConcurrent(t *testing.T) {
 				if _, err := s.List(t.Context()); err != nil {
 					t.Errorf("list: %v", err)
 				}
-				if _, err := s.GC(t.Context(), func(d string) (bool, error) { return d == shared.Digest, nil }); err != nil {
+				if _, err := s.GC(t.Context(), usedBy(shared.Digest)); err != nil {
 					t.Errorf("gc: %v", err)
 				}
 				if err := s.Remove(t.Context(), name, unused); err != nil {

@@ -1,6 +1,10 @@
 package images
 
 import (
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -77,3 +81,25 @@ func FuzzParseEnvironment(f *testing.F) {
 		}
 	})
 }
+
+// What a dial fails of is said in words.
+func TestReasonsOfRegistries(t *testing.T) {
+	for want, cause := range map[string]error{
+		"there is no host registry.test":             &net.DNSError{Name: "registry.test", IsNotFound: true},
+		"the name registry.test cannot be resolved":  &net.DNSError{Name: "registry.test", IsTimeout: true},
+		"its certificate is for another host than x": x509.HostnameError{Host: "x"},
+		"its certificate has expired":                x509.CertificateInvalidError{Reason: x509.Expired},
+		"it does not speak TLS":                      http.ErrSchemeMismatch,
+		"it does not answer in time":                 &net.OpError{Op: "dial", Err: timeoutError{}},
+		"the connection failed; the daemon's log":    errors.New("x"),
+	} {
+		if got := whyUnreachable(cause); !strings.Contains(got, want) {
+			t.Errorf("%v: %s; want %s", cause, got, want)
+		}
+	}
+}
+
+type timeoutError struct{}
+
+func (timeoutError) Error() string { return "timeout" }
+func (timeoutError) Timeout() bool { return true }

@@ -168,10 +168,10 @@ func (r *registry) explain(err error) error {
 			return errdefs.Wrap(err, errdefs.NotFound, "registry %s has no image %s", host, r.ref)
 		case http.StatusUnauthorized, http.StatusForbidden:
 			return errdefs.Wrap(err, errdefs.PermissionDenied,
-				"registry %s does not give out %s; check the name, or log in with `docker login %s`", host, r.ref, host)
+				"registry %s does not give out %s without other credentials (%d); check the name, or log in with `docker login %s` as the daemon's user", host, r.ref, answer.StatusCode, host)
 		}
 	}
-	return errdefs.Wrap(err, errdefs.Unavailable, "registry %s cannot be used", host)
+	return errdefs.Wrap(err, errdefs.Unavailable, "registry %s cannot be used: %s", host, whyUnreachable(err))
 }
 
 func newTransport(of name.Repository) *http.Transport {

@@ -16,10 +16,10 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
-// InUse reports whether a sandbox of the image with this digest exists, is
-// being made or is being destroyed. A caller that makes sandboxes must record
+// InUse returns the ids of the sessions whose sandbox is of the image with this digest and
+// exists, is being made or is being destroyed. A caller that makes sandboxes must record
 // the digest before it asks for Rootfs, so that the answer is never too late.
-type InUse func(digest string) (bool, error)
+type InUse func(digest string) (sessions []string, err error)
 
 // resumeGrace is how long layers of an interrupted import stay for its next
 // try.
@@ -69,7 +69,7 @@ func (s *Store) removeReference(ref reference, inUse InUse) (err error) {
 
 // removeImage must be called with lock.commit held.
 func (s *Store) removeImage(digest string, names []string, inUse InUse) error {
-	if err := refuseUsed(digest, inUse); err != nil {
+	if err := refuseUsed(digest, names, inUse); err != nil {
 		return err
 	}
 	// Asked again once nobody can get the image any more: a sandbox that got it
@@ -78,7 +78,7 @@ func (s *Store) removeImage(digest string, names []string, inUse InUse) error {
 	if err != nil {
 		return err
 	}
-	if err := refuseUsed(digest, inUse); err != nil {
+	if err := refuseUsed(digest, names, inUse); err != nil {
 		return errors.Join(err, os.Rename(trash, s.path("images", hexOf(digest))))
 	}
 	for _, n := range names {
@@ -90,15 +90,27 @@ func (s *Store) removeImage(digest string, names []string, inUse InUse) error {
 	return nil
 }
 
-func refuseUsed(digest string, inUse InUse) error {
-	used, err := inUse(digest)
+// maxUsers is how many sessions a refusal names.
+const maxUsers = 5
+
+func refuseUsed(digest string, names []string, inUse InUse) error {
+	users, err := inUse(digest)
 	if err != nil {
 		return fmt.Errorf("remove image: %w", err)
 	}
-	if used {
-		return errdefs.New(errdefs.Conflict, "image %s is in use by a session; remove the session first", digest)
+	if len(users) == 0 {
+		return nil
 	}
-	return nil
+	image := strings.Join(names, ", ")
+	if image == "" {
+		image = digest
+	}
+	more := ""
+	if len(users) > maxUsers {
+		more = fmt.Sprintf(" and %d more", len(users)-maxUsers)
+		users = users[:maxUsers]
+	}
+	return errdefs.New(errdefs.Conflict, "image %s is in use by the sessions %s%s: destroy them first", image, strings.Join(users, ", "), more)
 }
 
 func (s *Store) dropName(name string) error {
@@ -294,9 +306,11 @@ func (s *Store) Garbage(ctx context.Context, inUse InUse) ([]Garbage, error) {
 	for _, img := range list {
 		used := len(img.Names) > 0
 		if !used {
-			if used, err = inUse(img.Digest); err != nil {
+			users, err := inUse(img.Digest)
+			if err != nil {
 				return nil, err
 			}
+			used = len(users) > 0
 		}
 		if !used {
 			found = append(found, Garbage{"image", s.path("images", hexOf(img.Digest))})

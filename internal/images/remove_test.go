@@ -13,6 +13,16 @@ import (
 	"github.com/sandkasten/sandkasten/internal/images"
 )
 
+// usedBy is what uses one image.
+func usedBy(digest string) images.InUse {
+	return func(d string) ([]string, error) {
+		if d != digest {
+			return nil, nil
+		}
+		return []string{"s1", "s2", "s3", "s4", "s5", "s6"}, nil
+	}
+}
+
 func TestRemove(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "images")
 	s := open(t, inDir(dir))
@@ -20,18 +30,18 @@ func TestRemove(t *testing.T) {
 	importTar(t, s, "b", rootfs(t))
 	importTar(t, s, "c", rootfs(t, item{name: "x", body: "x"}))
 
-	inUse := func(d string) (bool, error) { return d == img.Digest, nil }
+	inUse := usedBy(img.Digest)
 	if err := s.Remove(t.Context(), "a", inUse); err != nil {
 		t.Errorf("taking one of two names away: %v", err)
 	}
-	if err := s.Remove(t.Context(), "b", inUse); !errdefs.Is(err, errdefs.Conflict) {
+	if err := s.Remove(t.Context(), "b", inUse); !errdefs.Is(err, errdefs.Conflict) || errdefs.MessageOf(err) != "image b is in use by the sessions s1, s2, s3, s4, s5 and 1 more: destroy them first" {
 		t.Errorf("removing an image in use: %v", err)
 	}
 	if err := s.Remove(t.Context(), img.Digest, inUse); !errdefs.Is(err, errdefs.Conflict) {
 		t.Errorf("removing an image in use by digest: %v", err)
 	}
 	broken := errors.New("no database")
-	if err := s.Remove(t.Context(), "b", func(string) (bool, error) { return false, broken }); !errors.Is(err, broken) {
+	if err := s.Remove(t.Context(), "b", func(string) ([]string, error) { return nil, broken }); !errors.Is(err, broken) {
 		t.Errorf("removing without knowing: %v", err)
 	}
 	if _, err := s.Rootfs(t.Context(), img.Digest); err != nil {
@@ -76,9 +86,12 @@ func TestRemoveRacesCreate(t *testing.T) {
 	s := open(t)
 	img := importTar(t, s, "a", rootfs(t))
 	asked := 0
-	err := s.Remove(t.Context(), "a", func(string) (bool, error) {
+	err := s.Remove(t.Context(), "a", func(string) ([]string, error) {
 		asked++
-		return asked == 2, nil
+		if asked == 2 {
+			return []string{"s1"}, nil
+		}
+		return nil, nil
 	})
 	if !errdefs.Is(err, errdefs.Conflict) {
 		t.Errorf("got %v", err)
@@ -107,7 +120,7 @@ func TestGC(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	swept, err := s.GC(t.Context(), func(d string) (bool, error) { return d == used.Digest, nil })
+	swept, err := s.GC(t.Context(), usedBy(used.Digest))
 	if err != nil || swept.Images != 1 || swept.Layers != 1 {
 		t.Errorf("GC = %+v, %v", swept, err)
 	}
@@ -151,7 +164,7 @@ func TestGarbage(t *testing.T) {
 		}
 		return list
 	}
-	used := func(digest string) (bool, error) { return digest == lost.Digest, nil }
+	used := usedBy(lost.Digest)
 	if diff := cmp.Diff([]string{"staging", "trash"}, kinds(used)); diff != "" {
 		t.Errorf("with the image in use: %s", diff)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,6 +114,7 @@ func recoverWorkspaces(ctx context.Context, rows *store.Store, known fsck.Rows, 
 }
 
 func recoverSessions(ctx context.Context, cfg config.Config, rows *store.Store, known fsck.Rows, seen runtime.Inspection, owner string, volumes map[runtime.WorkspaceID]workspaces.Workspace, r *Recovered) error {
+	names := imageNames(ctx, cfg)
 	has := map[runtime.ID]bool{}
 	for _, s := range known.Sessions {
 		has[s.Sandbox] = true
@@ -132,6 +134,7 @@ func recoverSessions(ctx context.Context, cfg config.Config, rows *store.Store, 
 			continue
 		}
 		s := recoveredSession(cfg, status, spec, owner)
+		s.Image = cmp.Or(names[spec.Image], s.Image)
 		if w, ok := volumes[spec.Workspace]; ok {
 			s.WorkspaceID, s.Owner = w.ID, w.Owner
 		}
@@ -152,6 +155,26 @@ func recoverSessions(ctx context.Context, cfg config.Config, rows *store.Store, 
 	return nil
 }
 
+// imageNames are names of the images that there are, by their digests. Sessions come back
+// without them, too.
+func imageNames(ctx context.Context, cfg config.Config) map[string]string {
+	names := map[string]string{}
+	store, err := datadir.OpenImages(cfg, nil)
+	if err != nil {
+		return names
+	}
+	all, err := store.List(ctx)
+	if err != nil {
+		return names
+	}
+	for _, img := range all {
+		if len(img.Names) > 0 {
+			names[img.Digest] = slices.Min(img.Names)
+		}
+	}
+	return names
+}
+
 // recoveredSession is what a sandbox says of its session.
 func recoveredSession(cfg config.Config, status runtime.Status, spec runtime.Spec, owner string) session.Session {
 	now := time.Now().UTC()
@@ -162,12 +185,15 @@ func recoveredSession(cfg config.Config, status runtime.Status, spec runtime.Spe
 	labels := map[string]string{}
 	maps.Copy(labels, spec.Labels)
 	labels["recovered"] = now.Format(time.RFC3339)
-	name := ""
+	name, reason := "", ""
+	if state == session.Stopped {
+		reason = "it was recovered without the database"
+	}
 	if of := labels[orchestrator.LabelSession]; of != "" {
 		name = orchestrator.CoreName(of)
 	}
 	return session.Session{
-		ID: session.ID(status.ID), Name: name, Sandbox: status.ID, Image: spec.Image, ImageDigest: spec.Image, State: state,
+		ID: session.ID(status.ID), Name: name, Sandbox: status.ID, Image: spec.Image, ImageDigest: spec.Image, State: state, EndReason: reason,
 		BootID: strings.ToLower(rand.Text()), Cwd: "/workspace", Hostname: spec.Hostname, Limits: spec.Limits,
 		Network: spec.Network, ReadonlyRoot: spec.ReadonlyRoot, Labels: labels, Owner: cmp.Or(spec.Owner, owner),
 		CreatedAt: status.CreatedAt, LastActivity: now, TTL: cfg.MaxSessionTTL, OnIdle: session.OnIdleDestroy, OnExpiry: session.OnExpiryDestroy, ByHand: true, AutoResume: true,

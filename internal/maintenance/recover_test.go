@@ -13,6 +13,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/datadir"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/snapshot"
 	"github.com/sandkasten/sandkasten/internal/store"
 )
@@ -75,5 +77,15 @@ func TestOrchestratedSessionsAreRecovered(t *testing.T) {
 	named, err := rows.SnapshotsNamed(t.Context(), "alice", aSession)
 	if err != nil || len(named) != 2 || named[1].ID != latest {
 		t.Errorf("%+v, %v", named, err)
+	}
+}
+
+// A recovered session says how it came to be stopped.
+func TestRecoveredSessionsSayWhyTheyAreStopped(t *testing.T) {
+	cfg := testConfig(t)
+	stopped := recoveredSession(cfg, runtime.Status{ID: "a", Startable: true}, runtime.Spec{Image: "sha256:a"}, "admin")
+	running := recoveredSession(cfg, runtime.Status{ID: "b", Alive: true}, runtime.Spec{Image: "sha256:a"}, "admin")
+	if stopped.State != session.Stopped || stopped.EndReason != "it was recovered without the database" || running.EndReason != "" {
+		t.Errorf("%+v, %+v", stopped, running)
 	}
 }

@@ -2,7 +2,6 @@ package maintenance
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/sandkasten/sandkasten/internal/config"
@@ -13,8 +12,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/snapshot"
 )
 
@@ -54,12 +51,17 @@ func requireRows(ctx context.Context, cfg config.Config) error {
 // is an error: all images would look unused.
 func ImagesInUse(ctx context.Context, cfg config.Config) images.InUse {
 	known := sync.OnceValue(func() error { return requireRows(ctx, cfg) })
-	return func(digest string) (used bool, err error) {
+	return func(digest string) (sessions []string, err error) {
 		if err := known(); err != nil {
-			return false, err
+			return nil, err
 		}
 		rows, err := readRows(ctx, cfg)
-		return slices.ContainsFunc(rows.Sessions, func(s session.Session) bool { return s.ImageDigest == digest }), err
+		for _, s := range rows.Sessions {
+			if s.ImageDigest == digest {
+				sessions = append(sessions, string(s.ID))
+			}
+		}
+		return sessions, err
 	}
 }
 
@@ -68,14 +70,16 @@ func ImagesInUse(ctx context.Context, cfg config.Config) images.InUse {
 // image by its name stays an operator's right.
 func ImagesNeeded(ctx context.Context, cfg config.Config) images.InUse {
 	inUse := ImagesInUse(ctx, cfg)
-	return func(digest string) (needed bool, err error) {
-		if used, err := inUse(digest); used || err != nil {
-			return used, err
+	return func(digest string) (users []string, err error) {
+		if users, err = inUse(digest); len(users) > 0 || err != nil {
+			return users, err
 		}
 		rows, err := readRows(ctx, cfg)
-		return slices.ContainsFunc(rows.Snapshots, func(s snapshots.Snapshot) bool {
-			_, changed := s.Manifest.Part(snapshot.Root)
-			return changed && s.Manifest.ImageDigest == digest
-		}), err
+		for _, s := range rows.Snapshots {
+			if _, changed := s.Manifest.Part(snapshot.Root); changed && s.Manifest.ImageDigest == digest {
+				users = append(users, s.ID)
+			}
+		}
+		return users, err
 	}
 }

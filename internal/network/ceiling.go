@@ -32,10 +32,8 @@ func CompileWithin(p Policy, ceiling *Policy, o Operator) (*Rules, error) {
 	if openness[r.mode] > openness[above.mode] {
 		return nil, beyond("network.mode", "network.mode %s is more than the key's ceiling allows, which is %s", r.mode, above.mode)
 	}
-	for _, rule := range r.allow {
-		if !above.mayPass(rule) {
-			return nil, beyond("network.allow", "network.allow has %s, which the key's ceiling never lets pass", rule.text)
-		}
+	if err := above.checkBelow(r.allow); err != nil {
+		return nil, err
 	}
 	r.ceiling = above
 	r.limits = r.limits.within(above.limits)
@@ -46,6 +44,16 @@ func beyond(field, format string, args ...any) error {
 	err := errdefs.New(errdefs.PermissionDenied, format, args...)
 	err.Field = field
 	return err
+}
+
+// checkBelow refuses entries that can open nothing below the ceiling r.
+func (r *Rules) checkBelow(rules []Rule) error {
+	for _, rule := range rules {
+		if !r.mayPass(rule) {
+			return beyond("network.allow", "network.allow has %s, which the key's ceiling never lets pass", rule.text)
+		}
+	}
+	return nil
 }
 
 // mayPass reports whether a rule that opens something can ever do so under r.

@@ -67,6 +67,7 @@ type Rules struct {
 	mode        Mode
 	allow, deny []Rule
 	private     bool
+	groups      map[string][]string // that more entries may name
 	own         func(netip.Addr) bool
 	limits      limits
 	ceiling     *Rules // that decides too; nil is none
@@ -83,7 +84,7 @@ func Compile(p Policy, o Operator) (*Rules, error) {
 	if mode == "" {
 		mode = None
 	}
-	r := &Rules{mode: mode, private: o.AllowPrivate, own: o.Own}
+	r := &Rules{mode: mode, private: o.AllowPrivate, groups: o.Groups, own: o.Own}
 	switch mode {
 	case None, Allow, Internet:
 	case Full:
@@ -106,15 +107,26 @@ func Compile(p Policy, o Operator) (*Rules, error) {
 	if r.deny, err = parseList("network.deny", p.Deny, o.Groups, false); err != nil {
 		return nil, err
 	}
-	for _, rule := range r.allow {
+	if err := r.checkPrivate(r.allow); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// checkPrivate refuses entries for addresses that the operator lets no policy open.
+func (r *Rules) checkPrivate(rules []Rule) error {
+	for _, rule := range rules {
 		if !rule.prefix.IsValid() {
 			continue
 		}
-		if kind := r.kindOfAll(rule.prefix); kind == forbidden || kind == private && !o.AllowPrivate {
-			return nil, errdefs.Invalid("network.allow", "must not have %s: private addresses need network.allow_private of the operator, and those of the host and of links are never reached", rule.text)
+		switch kind := r.kindOfAll(rule.prefix); {
+		case kind == forbidden:
+			return errdefs.Invalid("network.allow", "must not have %s: the addresses of the host, of links and of metadata services are never reached", rule.text)
+		case kind == private && !r.private:
+			return errdefs.Invalid("network.allow", "must not have %s: it is a private address, which this daemon opens only if its operator sets network.allow_private", rule.text)
 		}
 	}
-	return r, nil
+	return nil
 }
 
 func checkLimits(p Policy, o Operator) (limits, error) {
@@ -251,7 +263,7 @@ func (r *Rules) connect(addr netip.Addr, port uint16, names []string) Verdict {
 	case kind == forbidden:
 		return refused("the address is the host's, a link's or a metadata service's")
 	case kind == private && !r.private:
-		return refused("private addresses are not reached")
+		return refused("the address is private, which only the daemon's operator can allow, by network.allow_private")
 	}
 	if rule, ok := findAddr(r.deny, addr, port); ok {
 		return refused("denied by " + rule.text)
@@ -266,7 +278,7 @@ func (r *Rules) connect(addr netip.Addr, port uint16, names []string) Verdict {
 		return r.connectListed(addr, port, names)
 	case Internet, Full:
 		if kind == private && r.mode != Full {
-			return refused("mode internet does not reach private addresses")
+			return refused("the address is private, which mode internet does not reach")
 		}
 		return r.opened("mode "+string(r.mode), port)
 	}
@@ -296,7 +308,7 @@ func (r *Rules) connectListed(addr netip.Addr, port uint16, names []string) Verd
 		return refused("no allowed name was resolved to this address")
 	}
 	if r.kindOf(addr) == private {
-		return refused("a name does not open private addresses: allow the address itself")
+		return refused("the address is private, which no name opens")
 	}
 	why := "no entry of allow names " + names[0]
 	var found Verdict

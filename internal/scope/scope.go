@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,13 +17,14 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/check"
 )
 
 // Label is the label of a session that says its scope. agents/tools sets it.
-const Label = "sandkasten.scope"
+const Label = check.ScopeLabel
 
 // Pattern is of all scopes.
-const Pattern = `^(workflow|agent|user):[a-zA-Z0-9._:@-]{1,128}$`
+const Pattern = check.ScopePattern
 
 // MaxRetention is how long the sessions of a complete scope can be kept.
 const MaxRetention = 30 * 24 * time.Hour
@@ -32,15 +32,8 @@ const MaxRetention = 30 * 24 * time.Hour
 // MaxPending is how many complete scopes of one owner can wait for their end.
 const MaxPending = 1000
 
-var form = regexp.MustCompile(Pattern)
-
 // Check refuses what is no scope.
-func Check(field, scope string) error {
-	if form.MatchString(scope) {
-		return nil
-	}
-	return errdefs.Invalid(field, "must be workflow, agent or user, a colon and an id of 1 to 128 of a-z, A-Z, 0-9 and . _ - : @, as workflow:run-1")
-}
+func Check(field, scope string) error { return check.Scope(field, scope) }
 
 // Completion is a scope whose sessions end at a time.
 type Completion struct {

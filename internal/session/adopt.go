@@ -142,7 +142,7 @@ func (c *core) adopt(ctx context.Context) (adopted <-chan struct{}, absent map[s
 	go func() { // Run waits for it
 		defer close(done)
 		c.doAll(append(work, orphans...))
-		c.log.InfoContext(ctx, "took up the sessions of the last run", "sessions", sessions, "orphans", len(orphans), "took", time.Since(start))
+		c.log.InfoContext(ctx, "took up the sessions of the last run", "sessions", sessions, "orphans", len(orphans), "took_ms", time.Since(start).Milliseconds())
 	}()
 	return done, seen.Absent, nil
 }

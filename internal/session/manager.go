@@ -193,13 +193,14 @@ func (c *Sessions) LastStats(ctx context.Context, p auth.Principal, ids []ID) []
 // notRunning is the refusal of what s's state does not allow, with what to do
 // about it.
 func notRunning(s Session) error {
-	switch {
-	case s.State == Stopped:
+	if s.State == Stopped {
 		return errdefs.New(errdefs.Conflict, "session %s is stopped (%s): start it first", s.ID, s.EndReason)
-	case s.EndReason != "":
-		return errdefs.New(errdefs.Conflict, "session %s is %s: %s", s.ID, s.State, s.EndReason)
 	}
-	return errdefs.New(errdefs.Conflict, "session %s is %s, not running", s.ID, s.State)
+	why := cmp.Or(s.EndReason, "it does not run")
+	if s.State.Ended() {
+		why = s.EndedAt.UTC().Format(time.RFC3339) + ", " + why
+	}
+	return errdefs.New(errdefs.Conflict, "session %s is %s: %s", s.ID, s.State, why)
 }
 
 // clock is when something happened. It has a reading of the monotonic clock, so

@@ -315,6 +315,9 @@ func TestSnapshotRequests(t *testing.T) {
 		if told, ok := errors.AsType[*errdefs.Error](err); !ok || told.Field != c.field {
 			t.Errorf("%s: %v does not name %q", c.name, err, c.field)
 		}
+		if c.name == "climbs" && !strings.Contains(errdefs.MessageOf(err), `has "../etc", which leads out of /workspace, to /etc`) {
+			t.Errorf("%v", err)
+		}
 	}
 	for cmd, code := range map[string]errdefs.Code{
 		"head -c 200000 /dev/urandom > big": errdefs.TooLarge,

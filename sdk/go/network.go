@@ -67,6 +67,7 @@ type NetworkDenial struct {
 	Address string `json:"address,omitempty"`
 	Port    int    `json:"port,omitempty"`
 	Why     string `json:"why"`
+	Entry   string `json:"entry,omitempty"` // what AllowNetwork takes to open it; "" where no entry does
 }
 
 // NetworkEvent is one decision about a session's network.
@@ -79,6 +80,7 @@ type NetworkEvent struct {
 	Port    int       `json:"port,omitempty"`
 	Allowed bool      `json:"allowed"`
 	Why     string    `json:"why,omitempty"`        // the entry that decided, or what is missing
+	Entry   string    `json:"entry,omitempty"`      // of a refusal: what AllowNetwork takes to open it; "" where no entry does
 	Count   int       `json:"count"`                // how often it happened in a row
 	Sent    int64     `json:"bytes_sent,omitempty"` // of a connection that ended
 	Got     int64     `json:"bytes_received,omitempty"`

@@ -30,7 +30,7 @@ var notRun = map[string]int{
 	"docs/docker.md":                    1,
 	"docs/hardening.md":                 1,
 	"docs/images.md":                    2,
-	"docs/mcp-clients.md":               3,
+	"docs/mcp-clients.md":               4,
 	"docs/migrating-from-astraforge.md": 4,
 	"docs/network.md":                   4,
 	"docs/quickstart.md":                2,

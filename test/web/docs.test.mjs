@@ -71,7 +71,16 @@ await run(async (page) => {
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("Enter");
     await page.waitForURL(/\/docs\/[a-z]+\.html#/);
-    await page.getByRole("searchbox", { name: "Search the documentation" }).fill(evil);
+    const box = page.getByRole("searchbox", { name: "Search the documentation" });
+    for (const words of ["network", "snapshot", "driver"]) {
+      await box.fill(words);
+      await page.getByText(/^[0-9]+ pages found$/).waitFor();
+      const paths = await page.locator("#found a").evaluateAll((links) => links.map((link) => new URL(link.href).pathname));
+      assert.equal(new Set(paths).size, paths.length, `of each page one hit: ${paths}`);
+      const records = paths.map((path) => path.includes("/decisions/"));
+      assert.deepEqual(records, records.toSorted(), `guides first: ${paths}`);
+    }
+    await box.fill(evil);
     await page.getByText("No section has all of these words").waitFor();
   });
 

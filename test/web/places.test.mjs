@@ -77,7 +77,7 @@ await run(async (page) => {
     await page.getByRole("button", { name: /^Delete .*base/ }).first().click();
     await page.getByText("use it, and the daemon refuses").waitFor();
     await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
-    await page.getByText("is in use by a session").waitFor();
+    await page.getByText("is in use by the sessions").waitFor();
   });
 
   await step("workspaces", async () => {
@@ -206,11 +206,11 @@ await run(async (page) => {
     await tile("14 of 20").getByText("12 running, 2 paused, 5 stopped").waitFor();
     await tile("90 GiB of 100 GiB").getByRole("meter", { name: "Disk" }).waitFor();
     await tile("9.6 ms").getByText("p99 46 ms").waitFor();
-    await page.getByText("3 requests, 0 creates, 0 out of memory").waitFor();
+    await page.getByText("3 requests, 0 creates").waitFor();
     await page.getByText("p99: 46 ms now, at most 46 ms").waitFor();
     await page.getByText("made: 12 now, at most 12").waitFor();
-    await page.locator("canvas").nth(8).waitFor();
-    assert.equal(await page.locator("canvas").count(), 9);
+    await page.locator("canvas").nth(9).waitFor();
+    assert.equal(await page.locator("canvas").count(), 10);
     const found = page.getByRole("list", { name: "Findings" }).getByRole("listitem");
     await found.nth(2).waitFor();
     assert.equal(await found.count(), 3);

@@ -27,6 +27,7 @@ type binder struct {
 	params  []param
 	queries []string // the names of query parameters, sorted
 	body    *body    // nil if the input has none
+	empty   bool     // a request has no body, or an object without fields
 	bodies  *counts
 }
 
@@ -48,7 +49,9 @@ func newBinder(d *documenter, codec *Codec, t reflect.Type, row Row, bodies *cou
 	}
 	slices.Sort(b.queries)
 	f, ok := t.FieldByName("Body")
+	isChecked := !protection.Off(protection.RequestSchema)
 	if !ok {
+		b.empty = isChecked && codec == nil && row.Doc.Body == nil && row.MaxBody > 0 && !strings.HasPrefix(row.Pattern, http.MethodGet+" ")
 		return b
 	}
 	b.body = &body{index: f.Index, required: f.Type.Kind() != reflect.Pointer}
@@ -56,10 +59,9 @@ func newBinder(d *documenter, codec *Codec, t reflect.Type, row Row, bodies *cou
 		b.body.own = new(codec.Body(f.Type))
 		return b
 	}
-	if protection.Off(protection.RequestSchema) {
-		b.body.schema = strictjson.OfType(f.Type)
-	} else {
-		b.body.schema = d.compile(row.Pattern, d.schemas().Schema(f.Type, true, ""), strictjson.OfType(f.Type))
+	b.body.schema = strictjson.OfType(f.Type)
+	if isChecked {
+		b.body.schema = d.compile(row.Pattern, d.schemas().Schema(f.Type, true, ""), b.body.schema)
 	}
 	return b
 }
@@ -86,7 +88,10 @@ func (b *binder) bind(w http.ResponseWriter, r *http.Request, input any) (releas
 		}
 	}
 	if b.body == nil {
-		return func() {}, nil
+		if b.empty {
+			err = refuseFields(w, r)
+		}
+		return func() {}, err
 	}
 	if r.ContentLength != 0 {
 		if err := b.checkMedia(r.Header); err != nil {
@@ -192,6 +197,38 @@ func (b *binder) checkParams(r *http.Request, fields reflect.Value) (problems []
 		problems = append(problems, b.params[i].set(r, query, fields)...)
 	}
 	return problems, nil
+}
+
+// noFields is the body of a request that says nothing in it.
+var noFields = &strictjson.Schema{Kind: strictjson.Object, Closed: true, Nullable: true}
+
+// emptyBody is more than a body without fields has.
+const emptyBody = 4 << 10
+
+// refuseFields refuses what a body says where nobody would read it: whoever sends
+// {"force": true} believes that it does something.
+func refuseFields(w http.ResponseWriter, r *http.Request) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	data, err := readBody(w, r, emptyBody)
+	if err != nil || len(data) == 0 {
+		return err
+	}
+	if !saysJSON(r.Header) {
+		return errdefs.New(errdefs.InvalidArgument, "this request takes no body")
+	}
+	var none struct{}
+	problems, err := noFields.Decode(data, &none)
+	if err != nil {
+		return err
+	}
+	for i := range problems {
+		if problems[i].Field != "" {
+			problems[i].What += "; it has none"
+		}
+	}
+	return errProblems(problems)
 }
 
 // readBody returns a whole body, within its limit and its time. One that may be larger than

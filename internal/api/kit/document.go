@@ -180,7 +180,7 @@ func (d *documenter) responses(row Row, method string) map[string]*huma.Response
 		}
 	}
 	errors := append(append([]int{}, anyErrors...), doc.Errors...)
-	if method != http.MethodGet && method != http.MethodDelete {
+	if method != http.MethodGet {
 		errors = append(errors, http.StatusRequestTimeout)
 	}
 	if row.Scope != api.Public {

@@ -28,8 +28,11 @@ type Row struct {
 	Pattern string // of net/http: "POST /v1/sessions/{id}/exec"
 	Scope   api.Scope
 	Class   api.Class
-	Acts    bool  // see api.Route
-	Turn    bool  // see api.Route
+	Acts    bool // see api.Route
+	Turn    bool // see api.Route
+
+	Reserved string // see api.Route
+
 	MaxBody int64 // DefaultBody if nothing is said
 	Resolve func(r *http.Request) error
 	Ticket  func(r *http.Request) (p auth.Principal, shown bool, err error) // see api.Route
@@ -68,6 +71,8 @@ type Options struct {
 	Cookie  *api.Cookie // of who has signed in; nil is api.SessionCookie
 	Codec   *Codec      // nil is that of /v1
 
+	EitherKey bool // see api.Surface
+
 	// EitherSlash serves each path with a slash at its end, too. The document has it so.
 	EitherSlash bool
 
@@ -95,7 +100,7 @@ func New(o Options) *Surface {
 
 // Surface is what is served.
 func (s *Surface) Surface() api.Surface {
-	return api.Surface{Name: s.opts.Name, Routes: s.routes, Prefix: s.opts.Prefix, Dialect: s.opts.Dialect, Cookie: s.opts.Cookie}
+	return api.Surface{Name: s.opts.Name, Routes: s.routes, Prefix: s.opts.Prefix, Dialect: s.opts.Dialect, Cookie: s.opts.Cookie, EitherKey: s.opts.EitherKey}
 }
 
 // Plain adds a route that decodes its requests by itself and is no part of the
@@ -128,7 +133,7 @@ func Route[I, O any](s *Surface, row Row, handle func(context.Context, *I) (*O, 
 		fail = s.opts.Codec.Fail
 	}
 	s.add(api.Route{
-		Pattern: row.Pattern, Scope: row.Scope, Class: row.Class, Acts: row.Acts, Turn: row.Turn, Resolve: row.Resolve, Ticket: row.Ticket,
+		Pattern: row.Pattern, Scope: row.Scope, Class: row.Class, Acts: row.Acts, Turn: row.Turn, Reserved: row.Reserved, Resolve: row.Resolve, Ticket: row.Ticket,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			input := new(I)
 			release, err := in.bind(w, r, input)

@@ -129,6 +129,11 @@ func TestASecondSurface(t *testing.T) {
 	if err := json.Unmarshal([]byte(call("POST", "/rpc/box.open", "", 201, `"box"`)), &opened); err != nil {
 		t.Fatal(err)
 	}
+	call("POST", "/rpc/box.open", "{}", 201, `"box"`)
+	call("POST", "/rpc/box.open", `{"force":true}`, 422, `{"fault":{"about":"force","kind":"invalid_argument","says":"force is not a field of this request; it has none"},"ok":false}`)
+	call("POST", "/rpc/box.open", `[1]`, 422, `the request body must be an object`)
+	call("POST", "/rpc/box.open", `force=true`, 422, `"kind":"invalid_argument"`)
+	call("POST", "/rpc/box.open", strings.Repeat(" ", 5000), 413, `"kind":"too_large"`)
 	call("POST", "/rpc/box.run", `{"box":"`+opened.Box+`","line":"echo hi; exit 3"}`, 200, `{"code":3,"text":"hi\n"}`)
 	call("GET", "/rpc/box.follow?line=echo+hi&box="+opened.Box, "", 200, `{"chunk":"hi\n"`)
 	call("POST", "/rpc/box.run", `{"box":"x","lime":"y"}`, 422, `{"fault":{"about":"box","kind":"invalid_argument","says":"box must have a length of at least 26; line is required; lime is not a field of this request; did you mean line?"},"ok":false}`)

@@ -59,7 +59,7 @@ func New(o Options) api.Surface {
 		PropagateRequestCancellation: true, // a client that goes away ends its call
 		DisableLocalhostProtection:   true, // hosts and origins are checked before, for all surfaces
 	})
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := rpcErrors(func(w http.ResponseWriter, r *http.Request) {
 		streamable.ServeHTTP(w, r.WithContext(mcpserver.WithHeader(r.Context(), r.Header)))
 	})
 	routes := []api.Route{

@@ -56,7 +56,7 @@ func New(o Options) api.Surface {
 	o.UploadBytes = cmp.Or(o.UploadBytes, 1<<30)
 	s := &surface{sessions: o.Service, manager: o.Manager, kept: o.Artifacts, opts: o}
 	s.kit = kit.New(kit.Options{
-		Name: "orchestrator", Prefix: "/api/", Dialect: dialect, Cookie: &api.OrchestratorCookie, Codec: requests, EitherSlash: true, KeyErrors: keyErrors,
+		Name: "orchestrator", Prefix: "/api/", Dialect: dialect, Cookie: &api.OrchestratorCookie, Codec: requests, EitherSlash: true, EitherKey: true, KeyErrors: keyErrors,
 	})
 	s.addRoutes()
 	document := kit.DocumentText(s.document())

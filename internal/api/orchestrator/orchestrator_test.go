@@ -170,6 +170,32 @@ func TestForeignSessionsDoNotExist(t *testing.T) {
 	}
 }
 
+// Of two headers with keys one valid key is enough, and two owners' keys are nobody's.
+func TestEitherHeaderMayHaveTheKey(t *testing.T) {
+	s := start(t)
+	s.object(http.StatusCreated, "POST", base, `{"id":"`+someID+`"}`)
+	bearer := func(text string) edit { return header("Authorization", text) }
+	for about, edits := range map[string][]edit{
+		"a wrong key beside it":        {bearer("Bearer nonsense")},
+		"a token of another service":   {bearer("Token 0123456789abcdef")},
+		"the same key":                 {bearer("Bearer alice-key")},
+		"the other header is wrong":    {bearer("Bearer alice-key"), header("X-Api-Key", "nonsense")},
+		"the other header is too long": {bearer("Bearer alice-key"), header("X-Api-Key", strings.Repeat("x", 600))},
+	} {
+		if got := s.do("GET", one, "", edits...); got.status != http.StatusOK {
+			t.Errorf("%s: %d %s", about, got.status, got.body)
+		}
+	}
+	for about, edits := range map[string][]edit{
+		"keys of two owners": {bearer("Bearer bob-key")},
+		"two wrong keys":     {bearer("Bearer x"), header("X-Api-Key", "y")},
+	} {
+		if got := s.do("GET", one, "", edits...); got.status != http.StatusForbidden || !strings.Contains(got.body, "Invalid API key") {
+			t.Errorf("%s: %d %s", about, got.status, got.body)
+		}
+	}
+}
+
 func TestExec(t *testing.T) {
 	s := start(t)
 	s.object(http.StatusCreated, "POST", base, `{"id":"`+someID+`"}`)

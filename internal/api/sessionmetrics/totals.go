@@ -1,9 +1,14 @@
 package sessionmetrics
 
 import (
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/history"
 	"github.com/sandkasten/sandkasten/protocol"
 )
+
+// faults are the outcomes of creates that are the daemon's, its driver's or its host's: all
+// others are of what a client asked for.
+var faults = []errdefs.Code{errdefs.Internal, errdefs.Unavailable, errdefs.InsufficientSpace}
 
 // AddTo writes into a reading of the host what has been made and run since the daemon's
 // start, and how long that took.
@@ -41,9 +46,8 @@ func (m *Metrics) AddTo(reading *history.HostReading) error {
 		}
 	}
 	reading.Created = map[string]history.Durations{outcomeOK: created[outcomeOK]}
-	delete(created, outcomeOK)
-	for _, d := range created {
-		reading.FailedCreates += d.Total()
+	for _, code := range faults {
+		reading.FailedCreates += created[string(code)].Total()
 	}
 	reading.Ran, reading.Killed = ran, ran[string(protocol.CauseOOMKilled)].Total()
 	return nil

@@ -22,6 +22,8 @@ func TestTotals(t *testing.T) {
 	}
 	m.Created(time.Hour, errdefs.New(errdefs.Unavailable, "no room"))
 	m.Created(time.Hour, errors.New("broken"))
+	m.Created(time.Hour, errdefs.Invalid("image", "must be one that there is")) // which is no fault of the daemon's
+	m.Created(time.Hour, errdefs.New(errdefs.NotFound, "no image"))
 	m.Ran(protocol.Record{Cause: protocol.CauseExited, DurationUS: 2_000_000})
 	m.Ran(protocol.Record{Cause: protocol.CauseExited, DurationUS: 8_000_000})
 	m.Ran(protocol.Record{Cause: protocol.CauseOOMKilled, DurationUS: 500})

@@ -150,7 +150,7 @@ func (p *page) entries() []entry {
 	var found []entry
 	for n := p.tree.FirstChild(); n != nil; n = n.NextSibling() {
 		if h, ok := n.(*ast.Heading); ok {
-			found = append(found, entry{Path: p.Path + "#" + anchor(h), Page: p.Title, Heading: p.plain(h)})
+			found = append(found, entry{Path: p.Path + "#" + anchor(h), Page: p.Title, Heading: p.plain(h), Record: path.Dir(p.Path) != "."})
 			continue
 		}
 		if len(found) > 0 {

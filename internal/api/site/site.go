@@ -122,6 +122,7 @@ type entry struct {
 	Page    string `json:"page"`
 	Heading string `json:"heading"`
 	Text    string `json:"text"`
+	Record  bool   `json:"record,omitempty"` // of a page that says how something came about: guides are found before it
 }
 
 func (b *builder) write() error {

@@ -75,7 +75,12 @@ func TestServed(t *testing.T) {
 	if w := get(t, h, "/docs"); w.Code != http.StatusTemporaryRedirect || w.Header().Get("Location") != "/docs/" {
 		t.Errorf("/docs: %d %v", w.Code, w.Header())
 	}
-	for _, target := range []string{"/docs/absent.html", "/docs/page.html", "/docs/decisions"} {
+	for target, want := range map[string]string{"/docs/quickstart": "/docs/quickstart.html", "/docs/decisions": "/docs/decisions/"} {
+		if w := get(t, h, target); w.Code != http.StatusTemporaryRedirect || w.Header().Get("Location") != want {
+			t.Errorf("%s: %d %v, want %s", target, w.Code, w.Header(), want)
+		}
+	}
+	for _, target := range []string{"/docs/absent.html", "/docs/page.html", "/docs/absent", "/docs/quickstart.html.html"} {
 		if w := get(t, h, target); w.Code != http.StatusNotFound {
 			t.Errorf("%s: %d", target, w.Code)
 		}
@@ -157,9 +162,17 @@ func TestSearchIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var entries []struct{ Path, Page, Heading, Text string }
+	var entries []struct {
+		Path, Page, Heading, Text string
+		Record                    bool
+	}
 	if err := json.Unmarshal(files["search.json"], &entries); err != nil {
 		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Record != strings.HasPrefix(e.Path, "decisions/") {
+			t.Errorf("%s is a record: %t", e.Path, e.Record)
+		}
 	}
 	for _, want := range []struct{ path, text string }{
 		{"configuration.html#keys", "snapshots.encryption_key_file"},

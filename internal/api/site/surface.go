@@ -47,6 +47,10 @@ func serve(files func() (map[string][]byte, error)) http.HandlerFunc {
 			name += "index.html"
 		}
 		content, ok := all[name]
+		if page := pageOf(all, name); !ok && page != "" {
+			http.Redirect(w, r, "/docs/"+page, http.StatusTemporaryRedirect)
+			return
+		}
 		if !ok {
 			api.WriteError(w, r, errdefs.New(errdefs.NotFound, "there is no such page; /docs/ lists all"))
 			return
@@ -58,4 +62,15 @@ func serve(files func() (map[string][]byte, error)) http.HandlerFunc {
 			api.Failed(r.Context(), err)
 		}
 	}
+}
+
+// pageOf is the page that somebody means who leaves out the end of its name, or "".
+func pageOf(all map[string][]byte, name string) string {
+	if _, ok := all[name+".html"]; ok {
+		return name + ".html"
+	}
+	if _, ok := all[name+"/index.html"]; ok {
+		return name + "/"
+	}
+	return ""
 }

@@ -33,7 +33,7 @@ func withLibrary(tb testing.TB, allowed ...string) func(*setup) {
 				tb.Error(err)
 			}
 		})
-		inUse := func(digest string) (bool, error) { return false, nil }
+		inUse := func(string) ([]string, error) { return nil, nil }
 		o.v1.Images, o.api.Authenticator = &jobs.Library{Store: store, Jobs: m, InUse: inUse}, keys{operator: "alice"}
 	}
 }
@@ -121,7 +121,11 @@ func TestOthersMayNotChangeImages(t *testing.T) {
 		{"GET", "/v1/image-jobs/a/events", ""},
 		{"DELETE", "/v1/image-jobs/a", ""},
 	} {
-		s.do(t, c.method, c.path, c.body, bob).wantError(t, 403, "permission_denied", "")
+		refused := s.do(t, c.method, c.path, c.body, bob)
+		refused.wantError(t, 403, "permission_denied", "")
+		if said := string(refused.body); !strings.Contains(said, "only admins make") || !strings.Contains(said, "image from-session") {
+			t.Errorf("%s %s: %s", c.method, c.path, said)
+		}
 	}
 	if left := len(s.list(t)); left != 1 {
 		t.Errorf("%d images are left", left)

@@ -58,6 +58,9 @@ func (s *surface) snapshotRoutes() {
 	}, s.snapshots.Download)
 }
 
+// adminsMakeImages is for those who may not.
+const adminsMakeImages = "only admins make, pull and remove images, which belong to all. Ask one to make an image of your session (`sandkasten image from-session SESSION NAME`, POST /v1/images/commit), or keep what it has installed in a snapshot of scope sandbox, with which you begin others (POST /v1/sessions/ID/snapshots)"
+
 // imageRoutes are those of images and of the jobs that make them.
 func (s *surface) imageRoutes() {
 	kit.Route(s.kit, kit.Row{
@@ -74,35 +77,35 @@ func (s *surface) imageRoutes() {
 		},
 	}, s.images.Get)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "DELETE /v1/images/{image}", Scope: api.Admin,
+		Pattern: "DELETE /v1/images/{image}", Scope: api.Admin, Reserved: adminsMakeImages,
 		Doc: kit.Doc{
 			ID: "delete-image", Summary: "Remove an image", Errors: []int{403, 404, 409, 501},
 			Description: "Takes the name away, and the image with its last name; a digest stands for the image with all its names. 409 while a session uses it. Only for the daemon's own key, as all that changes images.",
 		},
 	}, s.images.Delete)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "POST /v1/images/pull", Scope: api.Admin,
+		Pattern: "POST /v1/images/pull", Scope: api.Admin, Reserved: adminsMakeImages,
 		Doc: kit.Doc{
 			ID: "pull-image", Summary: "Pull an image from a registry", Status: http.StatusAccepted, Errors: []int{403, 415, 429, 501},
 			Description: "Starts a job that stores the linux image of a registry, with the credentials of docker login or podman login of the daemon's user. The job goes on when the client goes away. A request that is repeated while its job is under way gives that job.",
 		},
 	}, s.images.Pull)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "POST /v1/images/build", Scope: api.Admin, MaxBody: maxBuildBody,
+		Pattern: "POST /v1/images/build", Scope: api.Admin, Reserved: adminsMakeImages, MaxBody: maxBuildBody,
 		Doc: kit.Doc{
 			ID: "build-image", Summary: "Build an image from a recipe", Status: http.StatusAccepted, Errors: []int{403, 404, 415, 429, 501},
 			Description: "Starts a job that makes an image as the recipe says, which docs/images.md describes. Scripts of its packages and its steps run as root in a chroot of the daemon's host, with its network: a recipe must be trusted.",
 		},
 	}, s.images.Build)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "POST /v1/images/commit", Scope: api.Admin,
+		Pattern: "POST /v1/images/commit", Scope: api.Admin, Reserved: adminsMakeImages,
 		Doc: kit.Doc{
 			ID: "commit-image", Summary: "Make an image of a session or snapshot", Status: http.StatusAccepted, Errors: []int{403, 404, 409, 415, 429, 501},
 			Description: "Starts a job that stores the image of the session with what it has changed of its root on top. What is in /workspace is no part of it. A session's programs stand still while its files are read.",
 		},
 	}, s.images.Commit)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "POST /v1/images/import", Scope: api.Admin, Class: api.Transfer, MaxBody: kit.NoLimit,
+		Pattern: "POST /v1/images/import", Scope: api.Admin, Reserved: adminsMakeImages, Class: api.Transfer, MaxBody: kit.NoLimit,
 		Doc: kit.Doc{
 			ID: "import-image", Summary: "Make an image of an archive", Status: http.StatusCreated, Errors: []int{403, 413, 422, 501, 507},
 			Answers: map[int]kit.Answer{201: {Content: []kit.Media{kit.JSON[images.Image](nil)}}},
@@ -113,20 +116,20 @@ func (s *surface) imageRoutes() {
 		},
 	}, s.images.Import)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/image-jobs", Scope: api.Admin, Turn: true,
+		Pattern: "GET /v1/image-jobs", Scope: api.Admin, Turn: true, Reserved: adminsMakeImages,
 		Doc: kit.Doc{
 			ID: "list-image-jobs", Summary: "List jobs for images", Errors: []int{403, 501},
 			Description: "Those that wait, run or have ended since the daemon's start, oldest first; of the ended ones the last hundred.",
 		},
 	}, s.images.ListJobs)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/image-jobs/{id}", Scope: api.Admin,
+		Pattern: "GET /v1/image-jobs/{id}", Scope: api.Admin, Reserved: adminsMakeImages,
 		Doc: kit.Doc{
 			ID: "get-image-job", Summary: "Get a job", Errors: []int{403, 404, 501},
 		},
 	}, s.images.GetJob)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/image-jobs/{id}/events", Scope: api.Admin, Class: api.Long,
+		Pattern: "GET /v1/image-jobs/{id}/events", Scope: api.Admin, Reserved: adminsMakeImages, Class: api.Long,
 		Doc: kit.Doc{
 			ID: "image-job-events", Summary: "Follow a job", Media: "text/event-stream", Errors: []int{403, 404, 501},
 			Example:     exampleJobEvents,
@@ -134,7 +137,7 @@ func (s *surface) imageRoutes() {
 		},
 	}, s.images.JobEvents)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "DELETE /v1/image-jobs/{id}", Scope: api.Admin,
+		Pattern: "DELETE /v1/image-jobs/{id}", Scope: api.Admin, Reserved: adminsMakeImages,
 		Doc: kit.Doc{
 			ID: "cancel-image-job", Summary: "Cancel a job", Errors: []int{403, 404, 501},
 			Description: "Ends the job and answers when it has let go of all; layers that it has finished stay for the next try. To cancel what has ended is no error.",

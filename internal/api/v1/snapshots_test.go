@@ -90,6 +90,11 @@ func TestSnapshotMistakes(t *testing.T) {
 		}
 	}
 	s.do(t, "POST", "/v1/snapshots", "no archive").wantError(t, 422, "unprocessable", "")
+	asked := s.do(t, "POST", "/v1/snapshots", `{"session_id":"x"}`)
+	asked.wantError(t, 422, "unprocessable", "")
+	if !strings.Contains(string(asked.body), "POST /v1/sessions/ID/snapshots") {
+		t.Errorf("%s", asked.body)
+	}
 	s.do(t, "POST", "/v1/snapshots?name=a+b", "x").wantError(t, 400, "invalid_argument", "name")
 	s.do(t, "POST", "/v1/snapshots", strings.Repeat("x", 10001)).wantError(t, 413, "too_large", "")
 	s.exec(t, path, "head -c 20000 /dev/urandom > f")

@@ -39,7 +39,7 @@ func (c MCPCmd) Run(ctx context.Context, a *cli.App) (err error) {
 		return c.printSetup(a)
 	}
 	if c.HTTP {
-		return errors.New("--http is about what --setup prints; the daemon offers the tools at /mcp by itself")
+		return cli.Wrong("--http is about what --setup prints; the daemon offers the tools at /mcp by itself")
 	}
 	// A program waits for a daemon that is being restarted, as people would not.
 	client, err := a.ClientWith(sandkasten.Options{WrapTransport: mcpserver.HandCaller})

@@ -2,7 +2,6 @@ package agents
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -44,7 +43,7 @@ var setups = map[string]setup{
 }
 
 // errNoAddress is a client that only starts programs.
-var errNoAddress = errors.New("claude-desktop starts a program for each server and takes no address with a key: leave --http out")
+var errNoAddress = cli.Wrong("claude-desktop starts a program for each server and takes no address with a key: leave --http out")
 
 // setupText is what to configure in a client.
 func setupText(client string, s server) (string, error) {

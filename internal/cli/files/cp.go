@@ -72,10 +72,10 @@ func Copy(ctx context.Context, a *cli.App, r Remote, from, to string, form cli.F
 	fromID, fromPath, fromInside := r.split(from)
 	toID, toPath, toInside := r.split(to)
 	if fromInside == toInside {
-		return fmt.Errorf("one of the two has to be %s:PATH", r.Noun)
+		return cli.Wrong("one of the two has to be %s:PATH", r.Noun)
 	}
 	if form.Wanted() && to == standard {
-		return errors.New("standard output gets the file: leave --json and --format out")
+		return cli.Wrong("standard output gets the file: leave --json and --format out")
 	}
 	copying := transfer{a: a}
 	var err error
@@ -148,7 +148,7 @@ func (t *transfer) in(ctx context.Context, from, to string) error {
 // standardIn sends what standard input has.
 func (t *transfer) standardIn(ctx context.Context, to string) error {
 	if to == "" || strings.HasSuffix(to, "/") {
-		return errors.New("standard input has no name: write the path inside, as SESSION:PATH")
+		return cli.Wrong("standard input has no name: write the path inside, as SESSION:PATH")
 	}
 	t.target = to
 	f, err := spoolInput(t.a.In)

@@ -195,7 +195,7 @@ func (c writeCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) er
 func parseMode(text string) (fs.FileMode, error) {
 	mode, err := strconv.ParseUint("0"+text, 8, 32)
 	if err != nil {
-		return 0, fmt.Errorf("the mode is %q: write it in octal, like 0644", text)
+		return 0, cli.Wrong("the mode is %q: write it in octal, like 0644", text)
 	}
 	return fs.FileMode(mode), nil
 }

@@ -35,7 +35,7 @@ func (f Flags) Policy(a *cli.App) (*sandkasten.NetworkPolicy, error) {
 	}
 	p := f.change(sandkasten.NetworkPolicy{})
 	if p.Mode == "" {
-		return nil, errors.New("name a mode with --network, or what may be reached with --allow: the other flags alone open nothing")
+		return nil, cli.Wrong("name a mode with --network, or what may be reached with --allow: the other flags alone open nothing")
 	}
 	for _, spec := range f.Secret {
 		if !spec.hasValue() {
@@ -147,7 +147,7 @@ func (s *SecretSpec) check() error {
 func (s *SecretSpec) hasValue() bool { return s.file != "" || s.variable != "" || s.shape.Stored != "" }
 
 func (s *SecretSpec) lacksValue() error {
-	return fmt.Errorf("--secret %s has no value: add file=PATH or env=VARIABLE, or write it as NAME,stored=SECRET", show.Printable(s.shape.Name))
+	return cli.Wrong("--secret %s has no value: add file=PATH or env=VARIABLE, or write it as NAME,stored=SECRET", show.Printable(s.shape.Name))
 }
 
 // maxValue is more than a value may have.
@@ -163,7 +163,7 @@ func (s *SecretSpec) secret(a *cli.App) (sandkasten.NetworkSecret, error) {
 	case s.variable != "":
 		full.Value = lookUp(a.Environ, s.variable)
 		if full.Value == "" {
-			err = fmt.Errorf("the variable %s is not set, or empty", show.Printable(s.variable))
+			err = cli.Wrong("the variable %s is not set, or empty", show.Printable(s.variable))
 		}
 	}
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +26,7 @@ type logCmd struct {
 func (logCmd) Help() string {
 	return `The daemon keeps the last 1000 decisions since the session's last start, or its own:
 name queries, connections and requests. A refused line ends with the command that
-allows it, unless something else refuses it too.
+allows it, if an entry of the list does.
 
   sandkasten network log $id
   sandkasten network log $id -f --denied
@@ -50,9 +49,8 @@ func (c logCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 	if len(log.Events) == 0 {
 		a.Say("Nothing was decided: the session has no network, or has not used it since its last start.")
 	}
-	command := remedy(ctx, s, AllowCommand(c.Session))
 	for _, e := range events {
-		if err := printLine(a, e, command); err != nil {
+		if err := printLine(a, e, AllowCommand(c.Session)); err != nil {
 			return err
 		}
 	}
@@ -62,7 +60,6 @@ func (c logCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 func (c logCmd) wants(e sandkasten.NetworkEvent) bool { return !c.Denied || !e.Allowed }
 
 func (c logCmd) follow(ctx context.Context, a *cli.App, s *sandkasten.Session) error {
-	command := remedy(ctx, s, AllowCommand(c.Session))
 	for e, err := range s.FollowNetworkLog(ctx, c.Since) {
 		if err != nil {
 			return err
@@ -72,7 +69,7 @@ func (c logCmd) follow(ctx context.Context, a *cli.App, s *sandkasten.Session) e
 		}
 		done, err := c.Done(a, e)
 		if !done {
-			err = printLine(a, e, command)
+			err = printLine(a, e, AllowCommand(c.Session))
 		}
 		if err != nil {
 			return err
@@ -100,8 +97,8 @@ func line(e sandkasten.NetworkEvent, command string) string {
 	if e.Count > 1 {
 		text += fmt.Sprintf("  (%d times)", e.Count)
 	}
-	if entry := entryFor(e.Name, e.Address, e.Port); !e.Allowed && entry != "" && command != "" {
-		text += "  " + command + entry
+	if isPlain(e.Entry) {
+		text += "  " + command + e.Entry
 	}
 	return strings.TrimRight(text, " ")
 }
@@ -109,29 +106,16 @@ func line(e sandkasten.NetworkEvent, command string) string {
 // AllowCommand is what lets a session reach an entry that stands behind it.
 func AllowCommand(session string) string { return "sandkasten network allow " + session + " " }
 
-// remedy is the command that allows what a session was refused, or nothing if its mode
-// has no list: then no entry is what is missing.
-func remedy(ctx context.Context, s *sandkasten.Session, command string) string {
-	if p, err := s.Network(ctx); err == nil && p.Mode != modeAllow && p.Mode != modeNone {
-		return ""
-	}
-	return command
-}
-
 // Explain says what the network of a session refused to a command, and the command
 // that allows it: that which is given, with the entry behind it.
-func Explain(ctx context.Context, a *cli.App, s *sandkasten.Session, denied []sandkasten.NetworkDenial, command string) {
-	if len(denied) == 0 {
-		return
-	}
-	command = remedy(ctx, s, command)
+func Explain(a *cli.App, denied []sandkasten.NetworkDenial, command string) {
 	for _, d := range slices.Backward(denied) { // the newest is the first
 		text := "the network refused " + target(d.Name, d.Address, d.Port)
 		if d.Why != "" {
 			text += " (" + d.Why + ")"
 		}
-		if entry := entryFor(d.Name, d.Address, d.Port); entry != "" && command != "" {
-			text += "; " + command + entry
+		if isPlain(d.Entry) {
+			text += "; " + command + d.Entry
 		}
 		a.Say("sandkasten: %s", show.Printable(text))
 	}
@@ -146,21 +130,8 @@ func target(name, address string, port int) string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// entryFor is the entry that allows a target, or nothing where none would be safe to
-// paste into a shell: the sandbox has chosen the name.
-func entryFor(name, address string, port int) string {
-	if name == "" {
-		addr, err := netip.ParseAddr(address)
-		if err != nil || addr.Zone() != "" {
-			return ""
-		}
-		return target("", address, port)
-	}
-	if name[0] == '-' || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") != "" {
-		return ""
-	}
-	if port == 80 || port == 443 {
-		port = 0 // which an entry without a port is for
-	}
-	return target(name, "", port)
+// isPlain reports whether an entry may be pasted into a shell: the sandbox has chosen the
+// name in it.
+func isPlain(entry string) bool {
+	return entry != "" && entry[0] != '-' && strings.Trim(entry, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]@") == ""
 }

@@ -4,8 +4,6 @@ package networks
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,7 +130,7 @@ they need. Of those that are added later they know nothing.`
 
 func (c setCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	if !c.given() && c.NoSecret == nil {
-		return errors.New("name what is to change; `sandkasten network set --help` lists the flags")
+		return cli.Wrong("name what is to change; `sandkasten network set --help` lists the flags")
 	}
 	s := cl.Session(c.Session)
 	now, err := s.Network(ctx)
@@ -163,7 +161,7 @@ func (c setCmd) secrets(a *cli.App, now []sandkasten.NetworkSecret) ([]sandkaste
 	for _, name := range c.NoSecret {
 		i := find(name)
 		if i < 0 {
-			return nil, fmt.Errorf("there is no secret %s; `sandkasten network show` lists them", show.Printable(name))
+			return nil, cli.Wrong("there is no secret %s; `sandkasten network show` lists them", show.Printable(name))
 		}
 		next = slices.Delete(next, i, i+1)
 	}

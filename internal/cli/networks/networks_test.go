@@ -149,16 +149,24 @@ func TestLinesCanBePasted(t *testing.T) {
 		want  string
 	}{
 		{
-			sandkasten.NetworkEvent{Op: "resolve", Name: "pypi.example.org", Why: "no entry", Count: 3},
+			sandkasten.NetworkEvent{Op: "resolve", Name: "pypi.example.org", Why: "no entry", Entry: "pypi.example.org", Count: 3},
 			"refused  resolve    pypi.example.org              no entry  (3 times)  sandkasten network allow s1 pypi.example.org",
 		},
 		{
-			sandkasten.NetworkEvent{Op: "connect", Name: "git.example.org", Address: "198.51.100.7", Port: 22, Why: "no entry", Count: 1},
+			sandkasten.NetworkEvent{Op: "connect", Name: "git.example.org", Address: "198.51.100.7", Port: 22, Why: "no entry", Entry: "git.example.org:22", Count: 1},
 			"refused  connect    git.example.org:22            no entry  sandkasten network allow s1 git.example.org:22",
 		},
 		{
-			sandkasten.NetworkEvent{Op: "connect", Address: "2001:db8::7", Port: 443, Why: "no entry", Count: 1},
+			sandkasten.NetworkEvent{Op: "connect", Address: "2001:db8::7", Port: 443, Why: "no entry", Entry: "[2001:db8::7]:443", Count: 1},
 			"refused  connect    [2001:db8::7]:443             no entry  sandkasten network allow s1 [2001:db8::7]:443",
+		},
+		{
+			sandkasten.NetworkEvent{Op: "resolve", Name: "git.corp.example", Address: "10.20.0.7", Why: "it is private", Entry: "@company", Count: 1},
+			"refused  resolve    git.corp.example              it is private  sandkasten network allow s1 @company",
+		},
+		{
+			sandkasten.NetworkEvent{Op: "connect", Name: "a.example.org", Port: 443, Why: "denied by a.example.org", Count: 1},
+			"refused  connect    a.example.org:443             denied by a.example.org",
 		},
 		{
 			sandkasten.NetworkEvent{Op: "close", Name: "a.example.org", Port: 443, Allowed: true, Count: 1, Sent: 100, Got: 2048},
@@ -176,30 +184,15 @@ func TestLinesCanBePasted(t *testing.T) {
 	}
 }
 
-// unreachable is a session of a daemon that nobody can ask.
-func unreachable(t *testing.T) *sandkasten.Session {
-	t.Helper()
-	c, err := sandkasten.New(sandkasten.Options{URL: "http://127.0.0.1:1", APIKey: "x", MaxRetries: -1, RetryTime: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c.Session("s1")
-}
-
 // A sandbox chooses the names that it asks for.
 func TestNamesThatAreNotForAShell(t *testing.T) {
-	for _, name := range []string{"$(reboot).example.org", "a;reboot", "`reboot`", "a b", "a\nb", "--network=full", "a'b", "*.example.org", "é.example.org"} {
-		if entry := entryFor(name, "198.51.100.7", 443); entry != "" {
-			t.Errorf("%q is to be pasted as %s", name, entry)
-		}
-	}
-	for _, address := range []string{"", "fe80::1%$(reboot)", "reboot"} {
-		if entry := entryFor("", address, 443); entry != "" {
-			t.Errorf("%q is to be pasted as %s", address, entry)
+	for _, entry := range []string{"", "$(reboot).example.org", "a;reboot", "`reboot`", "a b", "a\nb", "--network=full", "a'b", "*.example.org", "é.example.org", "fe80::1%$(reboot)"} {
+		if isPlain(entry) {
+			t.Errorf("%q is to be pasted", entry)
 		}
 	}
 	var said bytes.Buffer
-	Explain(t.Context(), &cli.App{Err: &said}, unreachable(t), []sandkasten.NetworkDenial{{Name: "b.example.org", Port: 443, Why: "no entry"}, {Name: "\x1b[2J$(x)", Why: "it is no host name"}}, AllowCommand("s1"))
+	Explain(&cli.App{Err: &said}, []sandkasten.NetworkDenial{{Name: "b.example.org", Port: 443, Why: "no entry", Entry: "b.example.org"}, {Name: "\x1b[2J$(x)", Why: "it is no host name"}}, AllowCommand("s1"))
 	const want = `sandkasten: the network refused \x1b[2J$(x) (it is no host name)` + "\n" +
 		"sandkasten: the network refused b.example.org:443 (no entry); sandkasten network allow s1 b.example.org\n"
 	if said.String() != want {

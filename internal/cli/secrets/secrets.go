@@ -5,7 +5,6 @@ package secrets
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -94,7 +93,7 @@ func readValue(r io.Reader) (string, error) {
 		return "", err
 	}
 	if len(text) > maxValue {
-		return "", fmt.Errorf("the value has more than %d bytes", maxValue)
+		return "", cli.Wrong("the value has more than %d bytes", maxValue)
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
 }
@@ -121,7 +120,7 @@ func askValue(a *cli.App, name string) (value string, err error) {
 	case err != nil:
 		return "", err
 	case len(value) >= maxTyped:
-		return "", errors.New("the value is too long for a terminal; use --file")
+		return "", cli.Wrong("the value is too long for a terminal; use --file")
 	}
 	return value, nil
 }

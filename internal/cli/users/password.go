@@ -2,7 +2,6 @@ package users
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
@@ -34,7 +33,7 @@ func readPassword(a *cli.App, name string) (string, error) {
 		return "", err
 	}
 	if first != again {
-		return "", errors.New("the two passwords differ; nothing was changed")
+		return "", cli.Wrong("the two passwords differ; nothing was changed")
 	}
 	return given(first)
 }
@@ -57,9 +56,9 @@ func readCurrentPassword(a *cli.App, name string) (string, error) {
 func given(password string) (string, error) {
 	switch {
 	case password == "":
-		return "", errors.New("no password was given; --no-password takes one away")
+		return "", cli.Wrong("no password was given; --no-password takes one away")
 	case len(password) > maxPassword:
-		return "", fmt.Errorf("the password has more than %d bytes", maxPassword)
+		return "", cli.Wrong("the password has more than %d bytes", maxPassword)
 	}
 	return password, nil
 }

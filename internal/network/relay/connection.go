@@ -84,6 +84,14 @@ func (c *connection) decide(ctx context.Context, name string) network.Verdict {
 	return rules.Name(name, addr, port, names)
 }
 
+// remedy is the entry that opens the connection to a client that shows that much.
+func (c *connection) remedy(shows network.Shown) string {
+	if shows != network.ShowsHost && c.relay.hasSecrets(c.pinned()) {
+		return "" // of which each has to name its host
+	}
+	return c.relay.Rules().Remedy(network.Attempt{Name: c.host(), Addr: c.to.Addr(), Port: c.to.Port(), Shows: shows})
+}
+
 // inspect looks at what the client says first. A verdict that refuses holds unless
 // that names an allowed host.
 func (c *connection) inspect(ctx context.Context, verdict network.Verdict) {
@@ -103,7 +111,7 @@ func (c *connection) inspect(ctx context.Context, verdict network.Verdict) {
 	}
 	switch {
 	case len(first) == 0 && !verdict.Allowed:
-		c.refuseAs(first, verdict.Why)
+		c.refuseAs(first, verdict.Why, c.remedy(network.ShowsHost))
 	case len(first) == 0:
 		// Clients try several addresses at once and leave those that they do not need.
 		c.relay.record(c.event(OpConnect, !isTimeout(err), "it said nothing"))
@@ -116,9 +124,9 @@ func (c *connection) inspect(ctx context.Context, verdict network.Verdict) {
 		c.guarded = isTimeout(err) && undecided(first)
 		c.join(ctx, verdict.Why, first)
 	case !verdict.Allowed:
-		c.refuseAs(first, verdict.Why)
+		c.refuseAs(first, verdict.Why, c.remedy(network.ShowsRaw))
 	default:
-		c.refuseAs(first, "it is neither TLS nor HTTP, and no entry of allow names this port")
+		c.refuseAs(first, "it is neither TLS nor HTTP, and no entry of allow names this port", c.remedy(network.ShowsRaw))
 	}
 }
 
@@ -199,19 +207,19 @@ func isTimeout(err error) bool {
 func (c *connection) inspectTLS(ctx context.Context, first []byte, strict bool) {
 	hello, read, err := readHello(ctx, c.client, first)
 	if err != nil {
-		c.refuseAs(read, err.Error())
+		c.refuseAs(read, err.Error(), "")
 		return
 	}
 	name, err := network.NormalName(hello.name)
 	switch {
 	case hello.name == "":
-		c.refuseAs(read, "its TLS does not say which host it is for")
+		c.refuseAs(read, "its TLS does not say which host it is for", c.remedy(network.ShowsNone))
 		return
 	case err != nil:
-		c.refuseAs(read, "its TLS names no host: "+err.Error())
+		c.refuseAs(read, "its TLS names no host: "+err.Error(), c.remedy(network.ShowsNone))
 		return
 	case hello.encrypted && strict:
-		c.refuseAs(read, "its TLS hides which host it is for (ECH)")
+		c.refuseAs(read, "its TLS hides which host it is for (ECH)", c.remedy(network.ShowsNone))
 		return
 	}
 	if names := c.pinned(); len(names) > 0 && protection.Off(protection.ServerNames) {
@@ -219,13 +227,13 @@ func (c *connection) inspectTLS(ctx context.Context, first []byte, strict bool) 
 	}
 	verdict := c.decide(ctx, name)
 	if !verdict.Allowed {
-		c.refuseAs(read, verdict.Why)
+		c.refuseAs(read, verdict.Why, c.remedy(network.ShowsHost))
 		return
 	}
 	if len(c.relay.secretsOf(name)) > 0 {
 		cert, err := c.relay.secrets.Load().authority.leaf(name)
 		if err != nil {
-			c.refuseAs(read, "no certificate could be made")
+			c.refuseAs(read, "no certificate could be made", "")
 			return
 		}
 		c.relay.web.carry(ctx, c, read, cert)
@@ -427,13 +435,19 @@ func (c *connection) event(op Op, allowed bool, why string) Event {
 // refuse is refuseAs for a client that has not been heard.
 func (c *connection) refuse(why string) {
 	first, _ := c.peek(refusedTimeout)
-	c.refuseAs(first, why)
+	shows := network.ShowsHost
+	if len(first) > 0 && first[0] != recordHandshake && !looksLikeHTTP(first) {
+		shows = network.ShowsRaw
+	}
+	c.refuseAs(first, why, c.remedy(shows))
 }
 
 // refuseAs ends the connection and says why in the client's own protocol, as far as
-// its first bytes tell that.
-func (c *connection) refuseAs(first []byte, why string) {
-	c.relay.record(c.event(OpConnect, false, why))
+// its first bytes tell that. The entry is the one that opens it.
+func (c *connection) refuseAs(first []byte, why, entry string) {
+	event := c.event(OpConnect, false, why)
+	event.Entry = entry
+	c.relay.record(event)
 	_ = c.client.SetWriteDeadline(time.Now().Add(refusedTimeout))
 	switch {
 	case len(first) > 0 && first[0] == recordHandshake:

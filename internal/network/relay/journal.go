@@ -31,6 +31,7 @@ type Event struct {
 	Port    uint16
 	Allowed bool
 	Why     string // the entry that decided, or what is missing
+	Entry   string // of a refusal: what opens it once it is on the list; "" where no entry does
 	Count   int    // how often it happened in a row
 
 	Sent, Received int64 // bytes, of OpClose

@@ -155,16 +155,18 @@ func (r *resolver) reply(ctx context.Context, query *dns.Msg) *dns.Msg {
 	r.relay.counters.queries.Add(1)
 	asked := query.Question[0]
 	name, err := network.NormalName(asked.Name)
-	verdict := network.Verdict{Why: "it is no host name"}
+	verdict, entry := network.Verdict{Why: "it is no host name"}, ""
 	if err == nil {
 		verdict = r.relay.Rules().Resolve(name)
 	}
 	if limit := r.relay.spent(); limit != "" {
 		r.relay.counters.hit(limit)
 		verdict = network.Verdict{Why: limit.why()}
+	} else if err == nil && !verdict.Allowed {
+		entry = r.relay.Rules().Remedy(network.Attempt{Name: name})
 	}
 	if !verdict.Allowed {
-		r.relay.record(Event{Op: OpResolve, Name: printable(asked.Name), Why: verdict.Why})
+		r.relay.record(Event{Op: OpResolve, Name: printable(asked.Name), Why: verdict.Why, Entry: entry})
 		reply.Rcode = dns.RcodeNameError
 		return reply
 	}
@@ -244,7 +246,7 @@ func (r *resolver) judge(q question, response *dns.Msg, now time.Time) answer {
 	found := answer{rcode: response.Rcode, until: now.Add(minTTL)}
 	rules := r.relay.Rules()
 	ttl := maxTTL
-	dropped := ""
+	var dropped netip.Addr
 	for _, record := range response.Answer {
 		var addr netip.Addr
 		switch rr := record.(type) {
@@ -257,14 +259,15 @@ func (r *resolver) judge(q question, response *dns.Msg, now time.Time) answer {
 			continue
 		}
 		if !rules.Answer(addr) {
-			dropped = addr.String()
+			dropped = addr
 			continue
 		}
 		found.addrs = append(found.addrs, addr)
 		ttl = min(ttl, time.Duration(record.Header().Ttl)*time.Second)
 	}
-	if dropped != "" {
-		r.relay.record(Event{Op: OpResolve, Name: q.name, Why: "its address " + dropped + " is not one that a name may lead to"})
+	if dropped.IsValid() {
+		entry := rules.Remedy(network.Attempt{Name: q.name, Addr: dropped})
+		r.relay.record(Event{Op: OpResolve, Name: q.name, Addr: dropped, Why: rules.WhyNoAnswer(dropped), Entry: entry})
 	}
 	if len(found.addrs) > 0 {
 		found.until = now.Add(max(ttl, minTTL))

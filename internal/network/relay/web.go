@@ -329,7 +329,11 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	p.relay.record(c.event(OpRequest, false, why))
+	event := c.event(OpRequest, false, why)
+	if web.secure == "" {
+		event.Entry = c.remedy(shownBy(name))
+	}
+	p.relay.record(event)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Connection", "close")
 	w.WriteHeader(http.StatusForbidden)
@@ -349,6 +353,14 @@ func (f finalOnly) WriteHeader(status int) {
 
 // Unwrap is for http.ResponseController.
 func (f finalOnly) Unwrap() http.ResponseWriter { return f.ResponseWriter }
+
+// shownBy is what a request shows whose Host is name, or "" where it names none.
+func shownBy(name string) network.Shown {
+	if name == "" {
+		return network.ShowsNone
+	}
+	return network.ShowsHost
+}
 
 // hostOf is the host that a request to port names, or why it names none.
 func hostOf(r *http.Request, port uint16) (name, why string) {

@@ -6,6 +6,7 @@ package check
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -42,6 +43,17 @@ func Driver(name string, all []string) error {
 	return nil
 }
 
+// settings are the keys of the configuration that bound fields, for whoever may raise them.
+var settings = map[string]string{
+	"ttl_seconds": "max_session_ttl_seconds", "idle_timeout_seconds": "max_session_ttl_seconds", "lifetime_seconds": "max_lifetime_seconds", "timeout_ms": "defaults.max_exec_timeout_ms",
+	"limits.cpu": "maximum.cpu_limit", "limits.memory_mb": "maximum.mem_limit_mb", "limits.pids": "maximum.pids_limit", "limits.disk_mb": "maximum.disk_limit_mb",
+}
+
+// overSetting refuses a field that is over what the operator allows. The duty names the bound.
+func overSetting(field, duty string, bound ...any) error {
+	return errdefs.Invalid(field, duty+", by the daemon's "+settings[field], bound...)
+}
+
 // Seconds refuses a time that a client gave; 0 is none, and for longest it is
 // no maximum.
 func Seconds(field string, asked, longest time.Duration) error {
@@ -51,7 +63,7 @@ func Seconds(field string, asked, longest time.Duration) error {
 	case asked < time.Second:
 		return errdefs.Invalid(field, "must be at least 1")
 	case longest > 0 && asked > longest:
-		return errdefs.Invalid(field, "must be at most %d", int64(longest/time.Second))
+		return overSetting(field, "must be at most %d", int64(longest/time.Second))
 	}
 	return nil
 }
@@ -82,7 +94,7 @@ const (
 func Limits(l, x runtime.Limits) error {
 	// NaN fails both comparisons of its line, so they are written to accept.
 	if l.CPU != 0 && !(l.CPU >= minCPU && l.CPU <= x.CPU) {
-		return errdefs.Invalid("limits.cpu", "must be between %g and %g cores", minCPU, x.CPU)
+		return overSetting("limits.cpu", "must be between %g and %g cores", minCPU, x.CPU)
 	}
 	for _, c := range []struct {
 		field            string
@@ -93,7 +105,7 @@ func Limits(l, x runtime.Limits) error {
 		{"limits.disk_mb", l.DiskMB, minDiskMB, x.DiskMB},
 	} {
 		if c.asked != 0 && (c.asked < c.low || c.asked > c.high) {
-			return errdefs.Invalid(c.field, "must be between %d and %d", c.low, c.high)
+			return overSetting(c.field, "must be between %d and %d", c.low, c.high)
 		}
 	}
 	return nil
@@ -144,8 +156,31 @@ func Hostname(h string) error {
 	return nil
 }
 
-// Labels refuses what a client notes of what it owns.
+// ScopeLabel is the label that says to which run of agents a session belongs, and
+// ScopePattern what it may say.
+const (
+	ScopeLabel   = "sandkasten.scope"
+	ScopePattern = `^(workflow|agent|user):[a-zA-Z0-9._:@-]{1,128}$`
+)
+
+var scopeForm = regexp.MustCompile(ScopePattern)
+
+// Scope refuses what is no scope.
+func Scope(field, scope string) error {
+	if scopeForm.MatchString(scope) {
+		return nil
+	}
+	return errdefs.Invalid(field, "must be workflow, agent or user, a colon and an id of 1 to 128 of a-z, A-Z, 0-9 and . _ - : @, as workflow:run-1")
+}
+
+// Labels refuses what a client notes of what it owns. One that says a scope says one that
+// there can be: nobody would find or end the session by another.
 func Labels(labels map[string]string) error {
+	if scope, has := labels[ScopeLabel]; has {
+		if err := Scope("labels", scope); err != nil {
+			return errdefs.Invalid("labels", "have %s, which %s", ScopeLabel, strings.TrimPrefix(errdefs.MessageOf(err), "labels "))
+		}
+	}
 	if len(labels) > MaxLabels {
 		return errdefs.Invalid("labels", "must be at most %d", MaxLabels)
 	}

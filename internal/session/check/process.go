@@ -126,7 +126,7 @@ func Timeout(asked, otherwise, most time.Duration) (time.Duration, error) {
 	case asked < 0:
 		return 0, errdefs.Invalid("timeout_ms", "must not be negative")
 	case asked > most:
-		return 0, errdefs.Invalid("timeout_ms", "must be at most %d", most.Milliseconds())
+		return 0, overSetting("timeout_ms", "must be at most %d", most.Milliseconds())
 	case asked > 0 && asked < time.Millisecond:
 		return time.Millisecond, nil // 0 would be no timeout on the wire
 	case asked == 0:

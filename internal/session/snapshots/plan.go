@@ -108,14 +108,14 @@ func (p partPlan) pick(field string, scope snapshot.Scope, paths []string) ([]st
 		if asked == "" || len(asked) > protocol.MaxPath || strings.ContainsRune(asked, 0) {
 			return nil, errdefs.Invalid(field, "must be paths of 1 to %d bytes without zero bytes", protocol.MaxPath)
 		}
-		if !path.IsAbs(asked) {
-			asked = workspaceDir + "/" + asked
-		}
 		paths[i] = path.Clean(asked)
+		if !path.IsAbs(asked) {
+			paths[i] = path.Join(workspaceDir, asked)
+		}
 		rel, inWorkspace := strings.CutPrefix(paths[i]+"/", workspaceDir+"/")
 		switch {
 		case scope == snapshot.ScopeWorkspace && !inWorkspace:
-			return nil, errdefs.Invalid(field, "%q is not below %s; the scope %s has other files, too", paths[i], workspaceDir, snapshot.ScopeSandbox)
+			return nil, errdefs.Invalid(field, "has %q, which leads out of %s, to %s; the scope %s has other files, too", asked, workspaceDir, paths[i], snapshot.ScopeSandbox)
 		case paths[i] == "/":
 			rel = ""
 		case inWorkspace != (p.name == snapshot.Workspace):

@@ -95,3 +95,9 @@ async def test_code_whose_file_cannot_be_removed_has_its_own_outcome() -> None:
     assert await scripted(process(output="1\n")) == (0, "1\n")
     with pytest.raises(UnprocessableError):
         await scripted(refusal(422, "unprocessable"))
+
+
+async def test_a_timeout_is_more_than_nothing() -> None:
+    for timeout in (0, -1):
+        with pytest.raises(ValueError, match="more than 0 seconds"):
+            SandkastenCodeExecutor(SandboxClient(base_url="http://127.0.0.1:1", api_key="x"), timeout=timeout)

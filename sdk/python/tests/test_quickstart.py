@@ -147,3 +147,19 @@ def test_autogen(daemon: str) -> None:
         out = run(sys.executable, "autogen/main.py", OPENAI_BASE_URL=standin.url + "/v1", OPENAI_API_KEY=KEY)
     assert out.endswith("It printed the primes.\n")
     assert PRINTED in standin.requests[2]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("module", "program"),
+    [
+        ("anthropic", "claude"),
+        ("agents", "openai-agents"),
+        ("deepagents", "deepagents"),
+        ("langchain_anthropic", "langchain"),
+        ("autogen_agentchat", "autogen"),
+    ],
+)
+def test_without_a_key(daemon: str, module: str, program: str) -> None:
+    pytest.importorskip(module)
+    out = run(sys.executable, "scripted.py", sys.executable, f"{program}/main.py")
+    assert "The sandbox printed: " in out and PRINTED in out

@@ -162,6 +162,9 @@ def test_the_daemons_tools_in_a_scope(side: Any, daemon: str) -> None:
     names = [tool["name"] for tool in side.call(tools.anthropic)]
     assert "sandbox_open" in names
     assert names == [tool["function"]["name"] for tool in side.call(tools.openai_chat)]
+    responses = side.call(tools.openai)
+    assert names == [tool["name"] for tool in responses]
+    assert {tool["type"] for tool in responses} == {"function"}
     opened = json.loads(call(side, tools, "sandbox_open"))
     where = {"sandbox_id": opened["sandbox_id"]}
     call(side, tools, "sandbox_fs_write", **where, path="a.txt", contents="zwölf\n")

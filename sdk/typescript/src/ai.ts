@@ -267,7 +267,9 @@ function withEnd(result: ExecResult, output: string): string {
   if (result.diskFull) notes.push("the disk is full");
   if (result.exitCode !== 0 && result.networkDenied?.length) {
     const hosts = new Set(result.networkDenied.map((denial) => denial.name ?? denial.address ?? "a host"));
-    notes.push(`the sandbox's network refused ${[...hosts].sort().join(" and ")}`);
+    const entries = new Set(result.networkDenied.flatMap((denial) => denial.entry ?? []));
+    const opens = entries.size > 0 ? `, which its allow list opens with ${[...entries].sort().join(" and ")}` : "";
+    notes.push(`the sandbox's network refused ${[...hosts].sort().join(" and ")}${opens}`);
   }
   if (result.shellRestarted) notes.push("in a new shell: the one before had ended, with its variables");
   const gap = output === "" || output.endsWith("\n") ? "" : "\n";

@@ -1654,6 +1654,11 @@ export interface components {
         NetworkDenial: {
             /** @example 198.51.100.7 */
             address?: string;
+            /**
+             * @description What opens it once it is in the list of allow. Left out where no entry does.
+             * @example pypi.example.org
+             */
+            entry?: string;
             /** @example pypi.example.org */
             name?: string;
             /**
@@ -1684,6 +1689,11 @@ export interface components {
              * @example 1
              */
             count: number;
+            /**
+             * @description Of a refusal: what opens it once it is in the list of allow. Left out where no entry does, as for a limit or an entry of deny.
+             * @example pypi.example.org
+             */
+            entry?: string;
             /**
              * @description The host, as far as it is known.
              * @example pypi.example.org

@@ -23,7 +23,7 @@ const millis = (value: number) => (value < 1000 ? `${value > 0 && value < 10 ? v
 const alive = ["creating", "starting", "running", "paused"];
 const aliveIn = ({ sessions }: HostSample) => alive.reduce((sum, state) => sum + (sessions[state] ?? 0), 0);
 const perMinute = ({ creates, seconds }: HostSample) => (seconds > 0 ? (creates * 60) / seconds : 0);
-const errorsIn = (one: HostSample) => one.createErrors + one.requestErrors + one.execOomKills;
+const errorsIn = (one: HostSample) => one.createErrors + one.requestErrors;
 
 export function HostPage() {
   const admin = useAdmin();
@@ -105,8 +105,8 @@ function Tiles({ last, samples, span }: { last: HostSample; samples: HostSample[
           </>
         )}
       </Tile>
-      <Tile name={`Errors, ${span}`} value={failed(errorsIn)} show={count}>
-        {failed(errorsIn) > 0 && `${count(failed((one) => one.requestErrors))} requests, ${count(failed((one) => one.createErrors))} creates, ${count(failed((one) => one.execOomKills))} out of memory`}
+      <Tile name={`Errors of the daemon, ${span}`} value={failed(errorsIn)} show={count}>
+        {failed(errorsIn) > 0 && `${count(failed((one) => one.requestErrors))} requests, ${count(failed((one) => one.createErrors))} creates`}
       </Tile>
     </dl>
   );
@@ -174,7 +174,8 @@ function Charts({ samples, step }: { samples: HostSample[]; step: number }) {
     { title: "Sessions made, in a minute", show: count, lines: [line("made", perMinute)] },
     { title: "To make a session", show: millis, dots: true, lines: [line("p50", (one) => one.createP50Ms), line("p90", (one) => one.createP90Ms), line("p99", (one) => one.createP99Ms)] },
     { title: "To run a command", show: millis, dots: true, lines: [line("p50", (one) => one.execP50Ms), line("p90", (one) => one.execP90Ms), line("p99", (one) => one.execP99Ms)] },
-    { title: "Errors", show: count, lines: [line("requests", (one) => one.requestErrors), line("creates", (one) => one.createErrors), line("out of memory", (one) => one.execOomKills)] },
+    { title: "Errors of the daemon", show: count, lines: [line("requests", (one) => one.requestErrors), line("creates", (one) => one.createErrors)] },
+    { title: "Commands out of memory", show: count, lines: [line("ended", (one) => one.execOomKills)] },
   ];
   return (
     <section aria-label="Charts" className="grid gap-4 px-4 lg:grid-cols-2">

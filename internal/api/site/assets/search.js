@@ -1,5 +1,6 @@
 // Searches search.json, which has every section of every page. All words have to be in a
-// section; those with the words in their heading come first.
+// section. Guides come before records, as those of decisions; of each page there is the best
+// section, and those with the words in their heading come first.
 "use strict";
 
 (() => {
@@ -44,13 +45,16 @@
   }
 
   function show(words) {
-    const hits = sections
-      .map((section) => ({ section, score: score(section, words) }))
-      .filter((hit) => hit.score > 0)
-      .sort((a, b) => b.score - a.score);
+    const best = new Map();
+    for (const section of sections) {
+      const hit = { section, score: score(section, words) };
+      const page = section.path.split("#")[0];
+      if (hit.score > (best.get(page)?.score ?? 0)) best.set(page, hit);
+    }
+    const hits = [...best.values()].sort((a, b) => (a.section.record ? 1 : 0) - (b.section.record ? 1 : 0) || b.score - a.score);
     found.replaceChildren(...hits.slice(0, most).map(({ section }) => result(section, words)));
     if (hits.length === 0) found.append(build("p", {}, "No section has all of these words. Try fewer, or the name of a field."));
-    count.textContent = `${hits.length} sections found`;
+    count.textContent = `${hits.length} pages found`;
     found.hidden = false;
   }
 

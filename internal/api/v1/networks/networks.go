@@ -165,6 +165,7 @@ type NetworkEvent struct {
 	Port    int       `json:"port,omitempty" example:"443"`
 	Allowed bool      `json:"allowed"`
 	Why     string    `json:"why,omitempty" doc:"The entry that decided, or what is missing." example:"no entry of allow names pypi.example.org"`
+	Entry   string    `json:"entry,omitempty" doc:"Of a refusal: what opens it once it is in the list of allow. Left out where no entry does, as for a limit or an entry of deny." example:"pypi.example.org"`
 	Count   int       `json:"count" doc:"How often it happened in a row." example:"1"`
 	Sent    int64     `json:"bytes_sent,omitempty" doc:"Of a connection that ended."`
 	Got     int64     `json:"bytes_received,omitempty" doc:"Of a connection that ended."`
@@ -173,7 +174,7 @@ type NetworkEvent struct {
 // EventOf is a decision as it is shown.
 func EventOf(e relay.Event) NetworkEvent {
 	v := NetworkEvent{
-		Seq: e.Seq, Time: e.At.UTC(), Op: e.Op, Name: e.Name, Port: int(e.Port), Allowed: e.Allowed, Why: e.Why, Count: e.Count, Sent: e.Sent, Got: e.Received,
+		Seq: e.Seq, Time: e.At.UTC(), Op: e.Op, Name: e.Name, Port: int(e.Port), Allowed: e.Allowed, Why: e.Why, Entry: e.Entry, Count: e.Count, Sent: e.Sent, Got: e.Received,
 	}
 	if e.Addr.IsValid() {
 		v.Address = e.Addr.String()
@@ -260,6 +261,7 @@ type NetworkDenial struct {
 	Address string `json:"address,omitempty" example:"198.51.100.7"`
 	Port    int    `json:"port,omitempty" example:"443"`
 	Why     string `json:"why" example:"no entry of allow names pypi.example.org"`
+	Entry   string `json:"entry,omitempty" doc:"What opens it once it is in the list of allow. Left out where no entry does." example:"pypi.example.org"`
 }
 
 // Denied is what a session was refused since a time, for the result of a command.
@@ -271,7 +273,7 @@ func (h *Handlers) Denied(ctx context.Context, id session.ID, since time.Time) [
 	var denied []NetworkDenial
 	for _, e := range events {
 		v := EventOf(e)
-		denied = append(denied, NetworkDenial{Name: v.Name, Address: v.Address, Port: v.Port, Why: v.Why})
+		denied = append(denied, NetworkDenial{Name: v.Name, Address: v.Address, Port: v.Port, Why: v.Why, Entry: v.Entry})
 	}
 	return denied
 }

@@ -43,7 +43,7 @@ type HostSample struct {
 	PoolWanted    int            `json:"pool_wanted" doc:"Sandboxes that were to be ready." example:"3"`
 
 	Creates       int64   `json:"creates" doc:"Sessions made in the interval." example:"4"`
-	CreateErrors  int64   `json:"create_errors" doc:"Creates that failed, refused ones too."`
+	CreateErrors  int64   `json:"create_errors" doc:"Creates that the daemon, its driver or its host failed at. Those that were refused for what they asked for do not count."`
 	CreateP50MS   float64 `json:"create_p50_ms,omitempty" doc:"Half of the creates took at most so long, in milliseconds; absent without any. Like the other percentiles at most 4.5 % off; 9 % when durations since the daemon's start are spread over more than three orders of magnitude." example:"9.6"`
 	CreateP90MS   float64 `json:"create_p90_ms,omitempty" example:"14.8"`
 	CreateP99MS   float64 `json:"create_p99_ms,omitempty" example:"41.9"`
@@ -53,7 +53,7 @@ type HostSample struct {
 	ExecP90MS     float64 `json:"exec_p90_ms,omitempty" example:"420"`
 	ExecP99MS     float64 `json:"exec_p99_ms,omitempty" example:"5120"`
 	Requests      int64   `json:"requests" doc:"Answered in the interval." example:"64"`
-	RequestErrors int64   `json:"request_errors" doc:"Those that the daemon answered with a status of 500 or more."`
+	RequestErrors int64   `json:"request_errors" doc:"Those that the daemon failed at: with a status of 500 or more, but for 501, 503 and 507."`
 }
 
 // HistoryOutput is HostHistory as the kit wants it.

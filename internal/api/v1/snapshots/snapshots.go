@@ -3,6 +3,7 @@
 package snapshots
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/snapshot"
@@ -179,6 +181,9 @@ func (h *Handlers) Upload(ctx context.Context, in *UploadInput) (*kit.Stream, er
 	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		var made snapshots.Snapshot
 		err := files.TakeBody(w, r, func(size int64, body io.Reader) (err error) {
+			if body, err = refuseJSON(body); err != nil {
+				return err
+			}
 			made, err = h.Manager.Snapshots.Upload(r.Context(), p, snapshots.UploadRequest{Name: in.Name, Label: in.Label, Size: size}, body)
 			return err
 		})
@@ -189,4 +194,14 @@ func (h *Handlers) Upload(ctx context.Context, in *UploadInput) (*kit.Stream, er
 		api.Made(r.Context(), "snapshot", made.ID)
 		api.WriteJSON(w, r, http.StatusCreated, View(made))
 	}), nil
+}
+
+// refuseJSON returns a body with all its bytes, or an error if it is JSON: then somebody
+// means to make a snapshot of a session.
+func refuseJSON(body io.Reader) (io.Reader, error) {
+	buffered := bufio.NewReader(body)
+	if first, err := buffered.Peek(1); err == nil && first[0] == '{' {
+		return nil, errdefs.New(errdefs.Unprocessable, "this takes the archive of a snapshot, and the body is JSON: POST /v1/sessions/ID/snapshots makes a snapshot of a session")
+	}
+	return buffered, nil
 }

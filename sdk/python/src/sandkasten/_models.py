@@ -898,6 +898,9 @@ class NetworkDenial:
 
     address: str | None = None
 
+    entry: str | None = None
+    """What opens it once it is in the list of allow. Left out where no entry does."""
+
     name: str | None = None
 
     port: int | None = None
@@ -921,6 +924,10 @@ class NetworkEvent:
 
     count: int
     """How often it happened in a row."""
+
+    entry: str | None = None
+    """Of a refusal: what opens it once it is in the list of allow. Left out where no entry does, as for a
+    limit or an entry of deny."""
 
     name: str | None = None
     """The host, as far as it is known."""
@@ -1698,7 +1705,8 @@ class HostSample:
     """Processors that all programs of the host had, on average over the interval."""
 
     create_errors: int
-    """Creates that failed, refused ones too."""
+    """Creates that the daemon, its driver or its host failed at. Those that were refused for what they
+    asked for do not count."""
 
     create_p50_ms: float | None = None
     """Half of the creates took at most so long, in milliseconds; absent without any. Like the other
@@ -1750,7 +1758,7 @@ class HostSample:
     """Sandboxes that were to be ready."""
 
     request_errors: int
-    """Those that the daemon answered with a status of 500 or more."""
+    """Those that the daemon failed at: with a status of 500 or more, but for 501, 503 and 507."""
 
     requests: int
     """Answered in the interval."""

@@ -51,6 +51,8 @@ class SandkastenCodeExecutor(CodeExecutor):
     def __init__(
         self, client: SandboxClient, *, image: str = "python", timeout: float = 60, **options: Any
     ) -> None:
+        if not timeout > 0:
+            raise ValueError("timeout must be more than 0 seconds")
         self._client = client
         self._options = {"image": image, "on_expiry": "destroy", **options}
         self._timeout = timeout

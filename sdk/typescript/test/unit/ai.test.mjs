@@ -16,6 +16,7 @@ for (const { name, result, want } of [
   { name: "a timeout", result: { exitCode: 124, cause: "timeout", timedOut: true }, want: "[exit code 124; killed, because its time was up; directory /workspace]" },
   { name: "memory", result: { exitCode: 137, cause: "oom_killed" }, want: "[exit code 137; oom killed; directory /workspace]" },
   { name: "a refused host", result: { exitCode: 6, networkDenied: [{ name: "b.test", why: "no entry" }, { address: "198.51.100.7", why: "no entry" }, { name: "b.test", why: "no entry" }] }, want: "[exit code 6; the sandbox's network refused 198.51.100.7 and b.test; directory /workspace]" },
+  { name: "a refused host that an entry opens", result: { exitCode: 6, networkDenied: [{ name: "git.test", address: "10.20.0.7", why: "it is private", entry: "@company" }] }, want: "[exit code 6; the sandbox's network refused git.test, which its allow list opens with @company; directory /workspace]" },
   { name: "a refused host that did not matter", result: { networkDenied: [{ name: "b.test", why: "no entry" }] }, want: "[exit code 0; directory /workspace]" },
   { name: "a full disk", result: { exitCode: 1, diskFull: true }, want: "[exit code 1; the disk is full; directory /workspace]" },
   { name: "a new shell", result: { shellRestarted: true }, want: "[exit code 0; in a new shell: the one before had ended, with its variables; directory /workspace]" },

@@ -15,15 +15,6 @@ import { Ago } from "../../ui/time.js";
 
 const modes = ["none", "allow", "internet", "full"] as const;
 
-/** entryFor is what allow needs so that a refused decision is allowed the next time. */
-export function entryFor({ name, address, port, op }: NetworkEvent): string | undefined {
-  if (op === "close" || op === "cut") return undefined;
-  const host = name ?? (address?.includes(":") && port ? `[${address}]` : address);
-  if (!host) return undefined;
-  const usual = !port || op === "resolve" || (name !== undefined && (port === 80 || port === 443));
-  return usual ? host : `${host}:${port}`;
-}
-
 export default function NetworkTab({ session }: { session: SessionInfo }) {
   const { id } = session;
   const cache = useQueryClient();
@@ -101,15 +92,15 @@ function Policy({ network, onEdit }: { network: Network; onEdit: () => void }) {
 
 function Decisions({ events, network, onAllow }: { events: NetworkEvent[]; network: Network; onAllow: (event: NetworkEvent) => void }) {
   const box = useRef<HTMLDivElement>(null);
-  const rows = useVirtualizer({ count: events.length, getScrollElement: () => box.current, estimateSize: () => 36, overscan: 12, getItemKey: (i) => events[i]?.seq ?? i });
   const canAllow = network.mode === "none" || network.mode === "allow";
+  const rows = useVirtualizer({ count: events.length, getScrollElement: () => box.current, estimateSize: () => 36, overscan: 12, getItemKey: (i) => events[i]?.seq ?? i });
   return (
     <div ref={box} tabIndex={0} role="region" aria-label="Decisions" className="min-h-0 flex-1 overflow-auto border-t border-line">
       <div role="list" style={{ height: rows.getTotalSize() }} className="relative">
         {rows.getVirtualItems().map((item) => {
           const one = events[item.index];
           if (!one) return null;
-          const entry = !one.allowed && canAllow ? entryFor(one) : undefined;
+          const entry = canAllow ? one.entry : undefined;
           const host = `${one.name ?? one.address ?? "?"}${one.port ? `:${one.port}` : ""}`;
           return (
             <div key={item.key} role="listitem" aria-setsize={events.length} aria-posinset={item.index + 1} style={{ transform: `translateY(${item.start}px)` }} className="absolute inset-x-0 grid h-9 grid-cols-[50px_70px_1fr_auto] items-center gap-3 border-b border-line px-4 sm:grid-cols-[60px_70px_80px_1fr_1fr_auto]">
@@ -143,7 +134,7 @@ function Decisions({ events, network, onAllow }: { events: NetworkEvent[]; netwo
 type Change = { id: string; network: Network; onClose: () => void; onChange: (network: Network) => void };
 
 function Allow({ id, network, event, onClose, onChange }: Change & { event: NetworkEvent }) {
-  const entry = entryFor(event) ?? "";
+  const entry = event.entry ?? "";
   const [error, setError] = useState<unknown>();
   const allow = async () => {
     try {

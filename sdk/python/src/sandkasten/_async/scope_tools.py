@@ -25,6 +25,11 @@ class ScopeTools:
         self._transport = client._transport
         self._scope = scope
 
+    async def openai(self) -> list[Any]:
+        """The tools for OpenAI's Responses API."""
+        chat = await self._definitions("openai")
+        return [{"type": "function", "strict": False, **tool["function"]} for tool in chat]
+
     async def openai_chat(self) -> list[Any]:
         """The tools for OpenAI's Chat Completions API, and those that are made like it."""
         return await self._definitions("openai")

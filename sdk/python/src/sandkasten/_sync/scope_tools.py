@@ -26,6 +26,11 @@ class SyncScopeTools:
         self._transport = client._transport
         self._scope = scope
 
+    def openai(self) -> list[Any]:
+        """The tools for OpenAI's Responses API."""
+        chat = self._definitions("openai")
+        return [{"type": "function", "strict": False, **tool["function"]} for tool in chat]
+
     def openai_chat(self) -> list[Any]:
         """The tools for OpenAI's Chat Completions API, and those that are made like it."""
         return self._definitions("openai")

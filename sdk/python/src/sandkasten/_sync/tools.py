@@ -101,7 +101,9 @@ class SyncSandboxTools:
             notes.append("the disk is full")
         if result.exit_code != 0 and result.network_denied:
             hosts = sorted({denial.name or denial.address or "a host" for denial in result.network_denied})
-            notes.append("the sandbox's network refused " + " and ".join(hosts))
+            entries = sorted({denial.entry for denial in result.network_denied if denial.entry})
+            opens = f", which its allow list opens with {' and '.join(entries)}" if entries else ""
+            notes.append("the sandbox's network refused " + " and ".join(hosts) + opens)
         if result.shell_restarted:
             notes.append("in a new shell: the one before had ended")
         return f"{output}[{', '.join(notes)}]{self._hint(result.output)}"
