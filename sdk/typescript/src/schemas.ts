@@ -336,7 +336,7 @@ export interface components {
             /** @description Only /workspace, /tmp and the like can be written. */
             readonlyRootfs?: boolean;
             /**
-             * @description A snapshot with whose files the session begins, and with whose image unless there is one in the request. A workspace_id beside it must be new.
+             * @description A snapshot, by its id, the beginning of that or its name, with whose files the session begins, and with whose image unless there is one in the request. A workspace_id beside it must be new.
              * @example k5n6p7r2s3t4u5f5q2bz7lq4m3
              */
             restoreSnapshotId?: string;
@@ -442,7 +442,7 @@ export interface components {
             /** Format: date-time */
             modifiedAt: string;
             /**
-             * @description Relative to the directory. Bytes that are not UTF-8 are shown as U+FFFD.
+             * @description Relative to the directory. Bytes that are not UTF-8 are written as \xHH, in all paths of requests and answers.
              * @example a.txt
              */
             name: string;
@@ -2809,7 +2809,7 @@ export interface components {
             /** Format: date-time */
             modifiedAt: string;
             /**
-             * @description Relative to the directory. Bytes that are not UTF-8 are shown as U+FFFD.
+             * @description Relative to the directory. Bytes that are not UTF-8 are written as \xHH, in all paths of requests and answers.
              * @example a.txt
              */
             name: string;
