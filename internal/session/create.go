@@ -9,7 +9,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
@@ -216,7 +215,7 @@ func (c *core) spec(s Session, volume runtime.WorkspaceID) runtime.Spec {
 		Network:      s.Network,
 		Seccomp:      c.opts.Seccomp,
 		Workspace:    volume,
-		Env:          networks.Environment(s.Env, s.NetworkPolicy),
+		Env:          c.networks.Environment(s.Env, s.NetworkPolicy),
 		Hostname:     s.Hostname,
 		Labels:       s.Labels,
 		Owner:        s.Owner,

@@ -11,7 +11,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/check"
 	"github.com/sandkasten/sandkasten/internal/session/ids"
-	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
@@ -272,7 +271,7 @@ func (f *forking) fork(ctx context.Context) error {
 	spec := f.core.spec(s, volume)
 	spec.Env = f.env
 	if f.env != nil {
-		spec.Env = networks.Environment(f.env, s.NetworkPolicy)
+		spec.Env = f.core.networks.Environment(f.env, s.NetworkPolicy)
 	}
 	branches := make([]runtime.Branch, len(f.made))
 	for i, e := range f.made {
