@@ -65,10 +65,11 @@ func (k *Keeper) Environment(env map[string]string, p Policy) map[string]string 
 // trust has the programs of a sandbox trust the host's authorities, and that of its secrets
 // if it has any, beside those of its image.
 func (k *Keeper) trust(ctx context.Context, s Subject, authority *relay.Authority) error {
-	ours := bytes.Join(k.opts.Authorities, nil)
+	var ours []byte // the sandbox's own first: some read only one
 	if authority != nil && len(s.Policy.Secrets) > 0 {
-		ours = append(ours, authority.Certificate()...)
+		ours = authority.Certificate()
 	}
+	ours = append(ours, bytes.Join(k.opts.Authorities, nil)...)
 	if s.Client == nil || len(ours) == 0 {
 		return nil
 	}
