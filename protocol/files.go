@@ -37,6 +37,8 @@ type Write struct {
 	Create bool   `json:"create,omitempty"` // refuse to replace: already_exists
 	Append bool   `json:"append,omitempty"` // add to the end instead, which is not atomic
 
+	ModTimeNS *int64 `json:"mtime_ns,omitempty"` // the file's time, in nanoseconds since 1970; not with Append
+
 	// IfMatch are tags, one of which the file must have; "*" is that of every file.
 	// If it has none of them, or is missing: precondition_failed.
 	IfMatch []string `json:"if_match,omitempty"`

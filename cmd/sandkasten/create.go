@@ -86,7 +86,7 @@ type createCmd struct {
 	sessionFlags
 
 	Image   string `arg:"" optional:"" help:"Image; by default the snapshot's, or the daemon's default_image."`
-	Restore string `placeholder:"ID" help:"Begin with the files of this snapshot."`
+	Restore string `placeholder:"SNAPSHOT" help:"Begin with the files of this snapshot, by its id or its name."`
 	JSON    bool   `name:"json" help:"Print the whole session as JSON."`
 }
 

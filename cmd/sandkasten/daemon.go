@@ -76,7 +76,7 @@ func (c daemonCmd) Run(ctx context.Context, a *cli.App) (err error) {
 		if cfg.APIKey != "" {
 			keyFile = ""
 		}
-		if err := printHint(a.Out, self()+configFlag(a), d.URL(), cfg.DefaultImage, keyFile); err != nil {
+		if err := printHint(a.Out, self()+configFlag(a), d.URL(), d.FirstImage(ctx), keyFile); err != nil {
 			return err
 		}
 	}
@@ -105,8 +105,14 @@ func printHint(w io.Writer, sandkasten, url, image, keyFile string) error {
 	if keyFile != "" {
 		key = fmt.Sprintf("KEY=$(sudo cat %s)", quote(keyFile))
 	}
+	first, missing := "", ""
+	if image == "" {
+		image, missing = "base", "There is no image yet; this makes one:\n\n  "+sandkasten+" image build base\n\n"
+	} else {
+		first = " (" + sandkasten + " image ls shows the images, and image jobs those that are being made)"
+	}
 	_, err := fmt.Fprintf(w, `
-Sandkasten listens on %[2]s. A first session, from another terminal:
+Sandkasten listens on %[2]s. %[5]sA first session, from another terminal%[6]s:
 
   %[1]s run %[3]s 'echo hello from $(hostname)'
 
@@ -114,7 +120,7 @@ or over HTTP:
 
   %[4]s
   api() { curl -s -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' "$@"; }
-  ID=$(api -d '{}' %[2]s/v1/sessions | sed 's/.*"id":"\([a-z0-9]*\)".*/\1/')
+  ID=$(api -d '{"image":"%[3]s"}' %[2]s/v1/sessions | sed 's/.*"id":"\([a-z0-9]*\)".*/\1/')
   api -d '{"cmd":"cd /tmp && x=1"}' %[2]s/v1/sessions/$ID/exec
   api -d '{"cmd":"pwd; echo $x"}' %[2]s/v1/sessions/$ID/exec
   api -X DELETE %[2]s/v1/sessions/$ID
@@ -122,6 +128,6 @@ or over HTTP:
 The API is described at %[2]s/docs.
 Ctrl-C ends the daemon. Its sessions go on and are there again at the next start.
 
-`, sandkasten, url, image, key)
+`, sandkasten, url, image, key, missing, first)
 	return err
 }

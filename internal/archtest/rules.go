@@ -39,7 +39,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"docs", "internal/accounts", "internal/accounts/browser", "internal/accounts/oidc", "internal/admission", "internal/api", "internal/api/console", "internal/api/mcp", "internal/api/orchestrator", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
 			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/events", "internal/events/sources", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
-			"internal/maintenance", "internal/network", "internal/network/groups", "internal/network/relay", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
+			"internal/maintenance", "internal/network", "internal/network/groups", "internal/network/hostcas", "internal/network/relay", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
 			"internal/session/networks", "internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/usage", "internal/protection",
 			"internal/findings", "internal/history", "internal/network/groups", "internal/runnerclient", "internal/scope", "protocol",
 		},
@@ -57,7 +57,7 @@ var Rules = map[string]Rule{
 	"internal/datadir": {Ours: []string{"internal/blob", "internal/blob/s3", "internal/config", "internal/dirlock", "internal/images"}},
 	"internal/hostcheck": {
 		Ours: []string{
-			"internal/config", "internal/datadir", "internal/dirlock", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/images", "internal/runtime",
+			"internal/config", "internal/datadir", "internal/dirlock", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/images", "internal/network/hostcas", "internal/runtime",
 		},
 	},
 	"internal/maintenance": {
@@ -157,7 +157,7 @@ var Rules = map[string]Rule{
 	// is a client like others, by the SDK, which is a module of its own.
 	"internal/cli": {Ours: []string{"internal/cli/show", "internal/config", "internal/drivers", "sdk/go"}},
 	"internal/cli/files": {
-		Ours: []string{"internal/cli", "internal/cli/show", "internal/tree", "sdk/go"},
+		Ours: []string{"internal/cli", "internal/cli/show", "internal/tree", "protocol", "sdk/go"},
 	},
 	"internal/cli/agents": {
 		Ours:      []string{"agents/tools", "internal/cli", "internal/cli/show", "internal/mcpserver", "sdk/go"},
@@ -206,7 +206,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/session/networks": {
 		Ours: []string{
-			"internal/auth", "internal/errdefs", "internal/events", "internal/network", "internal/network/door", "internal/network/own", "internal/network/relay", "internal/runnerclient", "internal/runtime", "protocol",
+			"internal/auth", "internal/errdefs", "internal/events", "internal/network", "internal/network/door", "internal/network/own", "internal/network/relay", "internal/runnerclient", "internal/runtime", "internal/session/ids", "protocol",
 		},
 	},
 	"internal/session/workspaces": {
@@ -288,11 +288,12 @@ var Rules = map[string]Rule{
 
 	// The network of sandboxes: what decides, the way out of a namespace, and what
 	// carries. None knows of sessions.
-	"internal/network":        {Ours: []string{"internal/errdefs", "internal/protection"}},
-	"internal/network/groups": {Ours: []string{"internal/network"}},
-	"internal/network/own":    {Libraries: []string{"github.com/vishvananda/netlink", unix}},
-	"internal/network/door":   {Ours: []string{"internal/sandbox/netns", "internal/sandbox/sys"}, Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
-	"internal/network/relay":  {Ours: []string{"internal/headers", "internal/network", "internal/protection"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
+	"internal/network":         {Ours: []string{"internal/errdefs", "internal/protection"}},
+	"internal/network/groups":  {Ours: []string{"internal/network"}},
+	"internal/network/hostcas": {},
+	"internal/network/own":     {Libraries: []string{"github.com/vishvananda/netlink", unix}},
+	"internal/network/door":    {Ours: []string{"internal/sandbox/netns", "internal/sandbox/sys"}, Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
+	"internal/network/relay":   {Ours: []string{"internal/headers", "internal/network", "internal/protection"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
 
 	// Drivers.
 	"internal/runtime": {Ours: []string{"internal/errdefs"}},

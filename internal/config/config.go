@@ -153,8 +153,10 @@ type Files struct {
 // Preview is how browsers reach ports of sandboxes.
 type Preview struct {
 	Domain string // empty: below a path of the API
-	HTTPS  bool
-	MaxTTL time.Duration // of a token
+
+	HostHeader string // localhost, or original: what servers get
+	HTTPS      bool
+	MaxTTL     time.Duration // of a token
 }
 
 // RateLimit bounds the requests of one API key. A zero rate is no limit.
@@ -290,13 +292,14 @@ func Default(drivers []string) Config {
 		MaxNetworkMode: "internet",
 
 		MaxNetworkConnections: 4096,
+		Network:               Network{TrustHostCAs: true},
 
 		Exec:      Exec{OutputLimitBytes: 1 << 20, KillGrace: 2 * time.Second},
 		Terminal:  Terminal{Detach: 10 * time.Minute},
 		Console:   Console{Enabled: true},
 		Audit:     Audit{Enabled: true, MaxFileMB: 64, MaxFiles: 16},
 		Files:     Files{MaxUploadMB: 1024},
-		Preview:   Preview{MaxTTL: 24 * time.Hour},
+		Preview:   Preview{HostHeader: "localhost", MaxTTL: 24 * time.Hour},
 		RateLimit: RateLimit{Burst: 200},
 		Requests: Requests{
 			Concurrent: 4096, ConcurrentPerKey: 1024, Waiting: 8192, WaitingPerKey: 4096, Transfers: 128, TransfersPerKey: 32, Connections: 16384,

@@ -127,6 +127,8 @@ api_keys:
 		t.Errorf("%+v, %+v", c.Defaults.Network, c.Network)
 	}
 	want := Network{
+		TrustHostCAs: true,
+
 		Groups: map[string][]string{"company": {"git.example.org", "*.pkg.example.org:443"}},
 		Images: map[string]NetworkPolicy{"python": {Mode: "allow", Allow: []string{"@pip"}, Deny: []string{"@company"}, MaxMbit: 10}},
 	}

@@ -26,6 +26,9 @@ type Network struct {
 	Images map[string]NetworkPolicy // instead of defaults.network, by the name of an image
 
 	SecretsKeyFile string // empty: see Config.SecretsKeyFile
+
+	TrustHostCAs bool     // sandboxes trust what the host's administrator has added
+	CAFiles      []string // further authorities, as PEM
 }
 
 var networkModes = []string{"none", "allow", "internet", "full"}

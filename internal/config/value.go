@@ -272,6 +272,21 @@ func texts(p *[]string) value {
 	}, show: func() string { return "[" + strings.Join(*p, ", ") + "]" }}
 }
 
+// filePaths is a list of absolute paths of files.
+func filePaths(p *[]string) value {
+	return value{want: "a list of absolute paths, as [/etc/ssl/company.pem]", tag: "!!seq", set: func(n *yaml.Node) bool {
+		list := []string{}
+		for _, item := range n.Content {
+			if item.ShortTag() != "!!str" || !filepath.IsAbs(item.Value) {
+				return false
+			}
+			list = append(list, item.Value)
+		}
+		*p = list
+		return true
+	}, show: func() string { return "[" + strings.Join(*p, ", ") + "]" }}
+}
+
 // directories is a list of directories that a container may have in memory: none that
 // is ours or the kernel's, or has such below it.
 func directories(p *[]string) value {

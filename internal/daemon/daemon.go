@@ -248,9 +248,7 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	}
 	sessions.Networks.ImageGroups = d.groupsOf
 	sessions.Admit, sessions.Freed, sessions.Snapshots.RoomToEnd = d.admitSession(gate), d.freed(gate), gate.RoomToEnd
-	if sources := maps.Collect(drivers.Able[runtime.ImageSource](d.drivers)); len(sources) > 0 {
-		sessions.FetchImage = (&sourceImages{library: d.library, sources: sources}).fetch
-	}
+	sessions.FetchImage = (&sourceImages{library: d.library, sources: maps.Collect(drivers.Able[runtime.ImageSource](d.drivers))}).fetch
 	sessions.Settled = func() {
 		d.usage.Settled(ctx)
 		close(d.settled)

@@ -23,6 +23,7 @@ import (
 
 const (
 	askTimeout     = 20 * time.Second // for the package clients to answer
+	morePatience   = 6                // times that, when they are asked once more
 	askMakeTimeout = 2 * time.Minute  // for their sandbox, whose engine may have to be brought the image
 	askEndTimeout  = time.Minute      // for its removal
 )
@@ -100,7 +101,10 @@ func (a *groupAsker) Groups(ctx context.Context, digest string) (map[string][]st
 		found, _ := result.Val.(map[string][]string)
 		return found, result.Err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		if a.ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, errdefs.Wrap(ctx.Err(), errdefs.Unavailable, "the package clients of the image are being asked for their hosts, which happens once for each image and takes long on a busy host; try again in a moment")
 	}
 }
 
@@ -139,7 +143,12 @@ func (a *groupAsker) askGroups(ctx context.Context, digest string) (map[string][
 	id := runtime.NewPassingID().In(a.named)
 	a.setLive(id, true)
 	defer a.setLive(id, false)
-	found, err := a.askIn(ctx, id, digest)
+	found, err := a.askIn(ctx, id, digest, a.patience)
+	if err != nil && !errdefs.Is(err, errdefs.NotFound) && ctx.Err() == nil {
+		// A busy host may need longer. Asked once more with more patience, it is not asked
+		// by each of the next who need the answer.
+		found, err = a.askIn(ctx, id, digest, morePatience*a.patience)
+	}
 	if errdefs.Is(err, errdefs.NotFound) {
 		return nil, err // the image is gone
 	}
@@ -150,7 +159,7 @@ func (a *groupAsker) askGroups(ctx context.Context, digest string) (map[string][
 }
 
 // askIn asks in a sandbox of that id.
-func (a *groupAsker) askIn(ctx context.Context, id runtime.ID, digest string) (map[string][]string, error) {
+func (a *groupAsker) askIn(ctx context.Context, id runtime.ID, digest string, patience time.Duration) (map[string][]string, error) {
 	making, cancel := context.WithTimeout(ctx, askMakeTimeout)
 	defer cancel()
 	spec := a.spec
@@ -160,7 +169,7 @@ func (a *groupAsker) askIn(ctx context.Context, id runtime.ID, digest string) (m
 		return nil, err
 	}
 	defer a.destroy(ctx, id)
-	return runScript(ctx, sandbox, a.patience)
+	return runScript(ctx, sandbox, patience)
 }
 
 // destroy removes a sandbox that was asked in. What stays is removed by the next

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -169,6 +170,26 @@ func TestGroupsAreAskedOnce(t *testing.T) {
 	again, err := d.groups.Groups(t.Context(), img.Digest)
 	if err != nil || !maps.EqualFunc(again, first, slices.Equal) {
 		t.Errorf("after a restart: %v, %v", again, err)
+	}
+}
+
+// TestSlowClientsAreAskedOnce: a host that is too busy for the first question answers the
+// second, and whoever gives up meanwhile is told why it takes so long.
+func TestSlowClientsAreAskedOnce(t *testing.T) {
+	testenv.NeedsRoot(t)
+	cfg := testConfig(t)
+	cfg.Pool.Enabled = false
+	img := giveClients(t, cfg, cfg.DefaultImage, map[string]string{"npm": "#!/bin/sh\nsleep 3\nprintf '{\"registry\": \"https://npm.example/\"}\\n'\n"})
+	d, _ := start(t, cfg)
+	counter := &counted{Driver: d.drivers.Driver}
+	d.groups.driver, d.groups.patience = counter, 2*time.Second
+	hasty, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := d.groups.Groups(hasty, img.Digest); !errdefs.Is(err, errdefs.Unavailable) || !strings.Contains(errdefs.MessageOf(err), "once for each image") {
+		t.Errorf("who gives up is told %v", err)
+	}
+	if got, err := d.groups.Groups(t.Context(), img.Digest); err != nil || !slices.Equal(got["npm"], []string{"npm.example"}) || counter.made.Load() != 2 {
+		t.Errorf("Groups = %v, %v, in %d sandboxes", got, err, counter.made.Load())
 	}
 }
 

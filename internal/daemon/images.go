@@ -29,6 +29,24 @@ func (d *Daemon) openLibrary(ctx context.Context) *jobs.Library {
 	return l
 }
 
+// FirstImage is the image to try first: the default one if it is there, else the newest
+// that has a name, else "".
+func (d *Daemon) FirstImage(ctx context.Context) string {
+	if _, err := d.images.Resolve(ctx, d.cfg.DefaultImage); err == nil {
+		return d.cfg.DefaultImage
+	}
+	all, err := d.images.List(ctx)
+	if err != nil {
+		return ""
+	}
+	for _, img := range all {
+		if len(img.Names) > 0 {
+			return img.Names[0]
+		}
+	}
+	return ""
+}
+
 // loadImage brings an image to the engine of the first driver, if that has one.
 func (d *Daemon) loadImage(ctx context.Context, img images.Image, progress images.ProgressFunc) error {
 	engine, ok := d.drivers.Parts[0].Driver.(runtime.ImageLoader)

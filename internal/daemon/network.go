@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/x509"
 	"log/slog"
 	"math"
 	"syscall"
@@ -12,6 +14,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/network/groups"
+	"github.com/sandkasten/sandkasten/internal/network/hostcas"
 	"github.com/sandkasten/sandkasten/internal/network/relay"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
@@ -34,6 +37,17 @@ func networkOptions(cfg config.Config, rows *store.Store, set *drivers.Set, log 
 		Groups: cfg.Network.Groups,
 		Engine: set.EngineNetwork,
 		Log:    log,
+	}
+	authorities, err := hostcas.Of(cfg.Network.TrustHostCAs, cfg.Network.CAFiles)
+	if err != nil {
+		log.Error("sandboxes do not trust the authorities of network.trust_host_cas and network.ca_files", "err", err)
+	}
+	o.Authorities = authorities
+	if len(cfg.Network.CAFiles) > 0 && err == nil {
+		if pool, err := x509.SystemCertPool(); err == nil {
+			pool.AppendCertsFromPEM(bytes.Join(authorities, nil))
+			o.Roots = pool
+		}
 	}
 	for name, policy := range cfg.Network.Images {
 		o.Images[name] = networkPolicy(policy)
@@ -89,6 +103,9 @@ func (d *Daemon) previews(credentials auth.Credentials) (*preview.Previews, erro
 		Credentials: credentials,
 
 		Domain: d.cfg.Preview.Domain,
+
+		KeepHost: d.cfg.Preview.HostHeader == "original",
+
 		HTTPS:  d.cfg.Preview.HTTPS,
 		MaxTTL: d.cfg.Preview.MaxTTL,
 	}), nil

@@ -25,11 +25,35 @@ type sourceImages struct {
 // it is how all of them begin.
 func sourceOf(source runtime.ImageSource, id string) string { return source.SourceName() + " " + id }
 
+// beingMade is the error for an image that is not in the store yet and that a job makes
+// or brings: who asks for it need not be told how to make one.
+func (i *sourceImages) beingMade(ctx context.Context, image string) error {
+	name, err := images.CheckName(image)
+	if err != nil {
+		return nil //nolint:nilerr // Resolve says what is wrong with it
+	}
+	if _, err := i.library.Store.Inspect(ctx, name); !errdefs.Is(err, errdefs.NotFound) {
+		return nil //nolint:nilerr // it is there, or Resolve says what is wrong
+	}
+	if listed, open, err := i.library.Store.Listed(name); err != nil || !listed && !open {
+		return nil //nolint:nilerr // who may not use it is told nothing of it
+	}
+	for _, job := range i.library.Jobs.List() {
+		if job.Name == name && !job.Ended() && job.Kind != jobs.Pull {
+			return errdefs.New(errdefs.NotFound, "the image %q is being made: `sandkasten image jobs` shows how far it is, and `sandkasten image ls` which others there are", image).Because(errdefs.NoSuchImage)
+		}
+	}
+	return nil
+}
+
 // fetch is session.Options.FetchImage. An image of the store that came from
 // anywhere else is left alone, and so is what the owner may not have fetched: to
 // fetch what no list names is for the daemon's own key, for the images of a
 // Docker host may hold what is not for every client.
 func (i *sourceImages) fetch(ctx context.Context, req session.ImageFetch) error {
+	if err := i.beingMade(ctx, req.Image); err != nil {
+		return err
+	}
 	source, ok := i.sources[req.Driver]
 	if !ok || strings.HasPrefix(req.Image, "sha256:") {
 		return nil

@@ -6,6 +6,7 @@ package hostcheck
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/sandkasten/sandkasten/internal/config"
@@ -15,6 +16,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images"
+	"github.com/sandkasten/sandkasten/internal/network/hostcas"
 )
 
 // Examine is all that `sandkasten doctor` tells of a host: the doctor's
@@ -23,7 +25,7 @@ import (
 // data directory.
 func Examine(ctx context.Context, cfg config.Config) []doctor.Finding {
 	h := Host(cfg)
-	findings := append(doctor.Examine(h), doctor.Daemon(h))
+	findings := append(doctor.Examine(h), doctor.Daemon(h), authorities(cfg.Network))
 	store, err := openExistingImages(cfg)
 	if err != nil {
 		return append(findings, doctor.Finding{Check: "images", Status: doctor.Fail, Found: err.Error(), Mend: "run it as the owner of " + cfg.DataDir})
@@ -46,6 +48,25 @@ func Host(cfg config.Config) doctor.Host {
 	makes, most := drivers.HostKernel(cfg)
 	h.Engine, h.MaxIDs = !makes, most
 	return h
+}
+
+// authorities has a finding of the authorities that this host trusts beside those that
+// everybody does: behind a network that signs TLS anew, sandboxes need them, too.
+func authorities(cfg config.Network) doctor.Finding {
+	f := doctor.Finding{Check: "authorities", Status: doctor.OK, Found: "this host trusts none of its own, so sandboxes need none"}
+	passed, err := hostcas.Of(cfg.TrustHostCAs, cfg.CAFiles)
+	known, hostErr := hostcas.Read(hostcas.Dirs, nil)
+	switch {
+	case err != nil:
+		f.Status, f.Found, f.Mend = doctor.Warn, err.Error(), "correct network.ca_files or network.trust_host_cas; without it sandboxes trust none of them"
+	case len(passed) > 0:
+		f.Found = fmt.Sprintf("sandboxes with a network trust %d of this host's and of network.ca_files", len(passed))
+	case hostErr == nil && len(known) > 0:
+		f.Status = doctor.Warn
+		f.Found = fmt.Sprintf("this host trusts %d of its own, and sandboxes do not", len(known))
+		f.Mend = "if its network signs TLS anew, set network.trust_host_cas to true, or sandboxes cannot download"
+	}
+	return f
 }
 
 var errNoImages error = errdefs.New(errdefs.NotFound, "there are no images yet")

@@ -38,6 +38,10 @@ type Options struct {
 	// whose pages browsers keep apart from it by a sandbox policy.
 	Domain string
 
+	// KeepHost has servers at a host of Domain get the Host that the client sent. Without
+	// it they get localhost and their port: development servers refuse other names.
+	KeepHost bool
+
 	HTTPS  bool          // clients reach us through a proxy that adds TLS
 	MaxTTL time.Duration // of a token: 24 hours
 

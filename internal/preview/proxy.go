@@ -169,6 +169,12 @@ func (v *visit) rewrite(r *httputil.ProxyRequest) {
 	out.URL.RawQuery = withoutToken(r.In.URL.RawQuery) // Out's has lost what Go does not take for a parameter
 	out.Host = r.In.Host
 	cleanRequest(out.Header)
+	if local := v.localHost(); local != "" {
+		out.Host = local
+		if isAt(out.Header.Get("Origin"), r.In.Host) { // what compares the two finds the same again
+			out.Header.Set("Origin", "http://"+local)
+		}
+	}
 	if up := out.Header.Get("Upgrade"); !strings.EqualFold(up, "websocket") {
 		out.Header.Del("Upgrade")
 		out.Header.Del("Connection")
@@ -178,6 +184,28 @@ func (v *visit) rewrite(r *httputil.ProxyRequest) {
 	if v.prefix != "" {
 		out.Header.Set("X-Forwarded-Prefix", v.prefix)
 	}
+}
+
+// localHost is what the server takes for its own host, where that is not the client's.
+func (v *visit) localHost() string {
+	if v.prefix != "" || v.p.opts.KeepHost {
+		return ""
+	}
+	return "localhost:" + strconv.Itoa(v.target.Port)
+}
+
+// hostOf is the beginning of an address without its scheme, up to its path.
+func hostOf(rest string) string {
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		return rest[:end]
+	}
+	return rest
+}
+
+// isAt reports whether an address is one of a host.
+func isAt(address, host string) bool {
+	u, err := url.Parse(address)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(withoutPort(u.Host), withoutPort(host))
 }
 
 var silence = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
@@ -196,6 +224,10 @@ func (v *visit) roundTrip(r *http.Request) (*http.Response, error) {
 func (v *visit) modify(response *http.Response) error {
 	api.From(v.in.Context()).Foreign = true
 	cleanAnswer(response.Header, v.in.Host, v.prefix, &url.URL{Path: v.plain, RawPath: v.path})
+	if local := v.localHost(); local != "" && isAt(response.Header.Get("Location"), local) {
+		_, rest, _ := strings.Cut(response.Header.Get("Location"), "://")
+		response.Header.Set("Location", v.p.scheme(api.From(v.in.Context()))+"://"+v.in.Host+rest[len(hostOf(rest)):])
+	}
 	return nil
 }
 

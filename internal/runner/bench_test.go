@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -77,6 +79,32 @@ func BenchmarkRoundTrip(b *testing.B) {
 			took.report(b)
 		})
 	}
+}
+
+// BenchmarkFirstBytes is from the moment when a command prints until the daemon has it,
+// while the command goes on.
+func BenchmarkFirstBytes(b *testing.B) {
+	p := newBenchHost(b).dial()
+	p.sh("true")
+	var took latencies
+	for b.Loop() {
+		p.start(protocol.Exec{Accept: true, TimeoutMS: 10_000}, `echo ${EPOCHREALTIME/./}; sleep 0.01`)
+		for range 2 { // accepted, and the output
+			if _, err := p.in.Next(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		text, err := io.ReadAll(p.in)
+		arrived := time.Now()
+		must(b, err)
+		printed, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		must(b, err)
+		took = append(took, arrived.Sub(time.UnixMicro(printed)))
+		if _, err := p.finish(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	took.report(b)
 }
 
 // BenchmarkPaced leaves the shell alone between two commands, as agents do.

@@ -21,7 +21,7 @@ func (c *conn) attach(req protocol.Attach, _ int64) error {
 	if req.Poll {
 		return c.poll(e, rd, req)
 	}
-	return c.follow(e, rd)
+	return c.follow(e, rd, true)
 }
 
 // poll sends what there is behind the reader's position, and the record as it
@@ -73,15 +73,36 @@ func (c *conn) accepted(e *exec, rd *output.Reader, say bool) error {
 			return err
 		}
 	}
-	return c.follow(e, rd)
+	return c.follow(e, rd, e.live)
+}
+
+// gatherTime is how long output waits for more, so that both travel together.
+const gatherTime = time.Millisecond
+
+// gathering decides how long output waits for more to go with it. If nobody looks at
+// it before the end, it always waits, so that a short command's output and end travel
+// together. If somebody does, the first bytes after a quiet time go at once, and those
+// that follow soon wait for what is left of gatherTime since then.
+type gathering struct {
+	live bool
+	sent time.Time // when bytes went last
+}
+
+func (g *gathering) wait() time.Duration {
+	if !g.live {
+		return gatherTime
+	}
+	return gatherTime - time.Since(g.sent)
 }
 
 // follow sends an exec's output from the reader's position on, and its record
-// at the end. The exec goes on without it if the daemon goes away.
-func (c *conn) follow(e *exec, rd *output.Reader) error {
+// at the end. The exec goes on without it if the daemon goes away. live says that
+// somebody looks at the output as it comes.
+func (c *conn) follow(e *exec, rd *output.Reader, live bool) error {
 	if c.buf == nil {
 		c.buf = make([]byte, smallBuffer)
 	}
+	gather := gathering{live: live}
 	for {
 		chunk, ended := rd.Read(c.buf)
 		switch {
@@ -92,12 +113,13 @@ func (c *conn) follow(e *exec, rd *output.Reader) error {
 			if chunk.Bytes == smallBuffer {
 				c.buf = make([]byte, sendBuffer)
 			}
-			if rd.Settle() {
+			if rd.Settle(gather.wait()) {
 				continue // there is more, or the end, to go with it
 			}
 			if err := c.out.Flush(); err != nil {
 				return err
 			}
+			gather.sent = time.Now()
 		case ended:
 			<-e.done
 			if err := e.failure(); err != nil {

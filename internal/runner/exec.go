@@ -17,6 +17,7 @@ type exec struct {
 	release func()        // gives back what the payload takes of the runner's; the first time
 	stdin   []byte        // of a shell's; dropped at the end
 	input   *input        // of a shell's; nil unless its stdin stays open
+	live    bool          // somebody looks at the output as it comes
 	out     *output.Output
 	file    *output.Spill // nil without an output file; the shell's loop or the program's only
 
@@ -56,6 +57,7 @@ func newExec(req protocol.Exec, payload []byte, b *output.Budget) *exec {
 func queued(req protocol.Exec, out *output.Output) *exec {
 	return &exec{
 		req:     req,
+		live:    req.Accept,
 		release: func() {},
 		out:     out,
 		stop:    make(chan struct{}),
@@ -91,7 +93,7 @@ func (e *exec) started(p *program, at time.Time) {
 	defer e.mu.Unlock()
 	e.began, e.running = at, p
 	e.rec.State, e.rec.StartedUnixMS = protocol.StateRunning, at.UnixMilli()
-	e.rec.PID, e.rec.Cwd = p.child.PID, p.cwd
+	e.rec.PID, e.rec.Cwd = p.child.PID, protocol.EscapeName(p.cwd)
 	close(e.launched)
 }
 
@@ -109,6 +111,14 @@ func (e *exec) now() (running, error) {
 		return nil, protocol.Refuse(protocol.CodeConflict, "exec %q is not running", e.req.ID)
 	}
 	return e.running, nil
+}
+
+// company is how long a short command's output waits for its end, to travel with it.
+func (e *exec) company() time.Duration {
+	if e.live {
+		return liveTime
+	}
+	return shortTime
 }
 
 // deadline is when its time is up; zero is never.
@@ -152,7 +162,7 @@ func (e *exec) end(how ending) time.Time {
 	e.rec.State = protocol.StateEnded
 	e.rec.Cause = how.cause
 	e.rec.ExitCode = how.code
-	e.rec.Cwd = how.cwd
+	e.rec.Cwd = protocol.EscapeName(how.cwd)
 	e.rec.Usage = how.usage
 	e.rec.DiskFull = how.full
 	e.rec.OutputFileError = trouble

@@ -6,8 +6,10 @@ import (
 	osexec "os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/runner/dialect"
@@ -55,6 +57,25 @@ func TestBudgetEvictsEndedExecs(t *testing.T) {
 	if rec := execs[0].record(); rec.OutputBytes != 400<<10 || rec.DroppedBytes != 400<<10 {
 		t.Errorf("%+v", rec)
 	}
+}
+
+// Output that somebody looks at gathers for no longer than a moment since the last.
+func TestOutputGathers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		live, other := gathering{live: true}, gathering{}
+		if live.wait() > 0 || other.wait() != gatherTime {
+			t.Errorf("first bytes wait %v, and %v if nobody looks", live.wait(), other.wait())
+		}
+		live.sent = time.Now()
+		time.Sleep(gatherTime / 4)
+		if live.wait() != gatherTime*3/4 {
+			t.Errorf("the next wait %v", live.wait())
+		}
+		time.Sleep(gatherTime)
+		if live.wait() > 0 {
+			t.Errorf("after a quiet time they wait %v", live.wait())
+		}
+	})
 }
 
 func TestRecordsExpire(t *testing.T) {
@@ -261,7 +282,7 @@ func TestPanicIsContained(t *testing.T) {
 func TestPanicOfPumpIsContained(t *testing.T) {
 	s := startTestShell(t, dialect.Find(), t.TempDir())
 	e := newExec(protocol.Exec{ID: "x"}, nil, &s.r.records.budget)
-	out, err := pipe.NewOutput()
+	out, err := pipe.NewOutput(new(sync.Mutex))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,6 +106,7 @@ func (p *program) joinGroup(cmd *spawn.Cmd) {
 
 // resolve makes a working directory absolute.
 func (r *Runner) resolve(dir string) string {
+	dir = protocol.UnescapeName(dir)
 	if path.IsAbs(dir) {
 		return dir
 	}

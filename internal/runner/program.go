@@ -69,7 +69,7 @@ func newProgram(req protocol.Start, argv []string, b *output.Budget) *exec {
 	}
 	e := queued(protocol.Exec{
 		ID: req.ID, TimeoutMS: req.TimeoutMS, GraceMS: req.GraceMS, OutputLimit: req.OutputLimit,
-		OutputFile: req.OutputFile, AllowOutside: req.AllowOutside,
+		OutputFile: req.OutputFile, AllowOutside: req.AllowOutside, Accept: req.Accept,
 	}, output.New(b, kind, req.OutputLimit))
 	e.launched = make(chan struct{})
 	shown := strings.Join(argv, " ")
@@ -141,7 +141,7 @@ func (p *program) endsSoon() bool {
 		if ended {
 			return p.child.Dead() // as long as nobody traces it
 		}
-		if soon := time.Now().Add(shortTime); soon.Before(until) {
+		if soon := time.Now().Add(p.e.company()); soon.Before(until) {
 			until = soon
 		}
 	}

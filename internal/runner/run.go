@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +22,7 @@ type run struct {
 	oom   int64 // kills before it began
 	tries int   // how often it was ordered
 
+	own   bool // what the shell writes itself is its output, too
 	asked bool // the shell is to tell when it begins
 	begun bool // and has
 
@@ -43,7 +45,7 @@ func (s *shell) brief(e *exec) *run {
 	if e.input != nil { // what it is to read comes only when the client knows of it
 		return x
 	}
-	limit, out := shortTime, (*pipe.Output)(nil)
+	limit, out := x.firstWait()
 	for {
 		st, what := s.proc.Wait(limit, out)
 		switch {
@@ -52,7 +54,7 @@ func (s *shell) brief(e *exec) *run {
 			if !s.again(x) {
 				return nil
 			}
-			limit, out = shortTime, nil
+			limit, out = x.firstWait()
 		case what == shellproc.Reported:
 			if x.out.Settle() == pipe.Full { // its reader is who runs this
 				x.pending, x.hasPending = st, true
@@ -61,13 +63,27 @@ func (s *shell) brief(e *exec) *run {
 			s.conclude(x, s.reported(st))
 			return nil
 		case what == shellproc.Written: // perhaps all that it will, and the report goes with it
-			limit, out = shortTime, nil
+			limit, out = e.company(), nil
 		case what != shellproc.TimeUp || out != nil || x.out.Settle() == pipe.Full || x.wrote():
 			return x
 		default:
-			limit, out = untilNext(briefTime, x.e.deadline()), x.out
+			limit, out = x.briefWait()
 		}
 	}
+}
+
+// firstWait is what brief waits for first: most commands report so soon that it is
+// not worth looking at their output, unless somebody does.
+func (x *run) firstWait() (limit time.Duration, out *pipe.Output) {
+	if x.e.live {
+		return x.briefWait()
+	}
+	return shortTime, nil
+}
+
+// briefWait is for as long as brief goes on, or until there is output.
+func (x *run) briefWait() (limit time.Duration, out *pipe.Output) {
+	return untilNext(briefTime, x.e.deadline()), x.out
 }
 
 // wrote reports whether there is output, which somebody may be waiting for.
@@ -197,6 +213,7 @@ func (s *shell) write(x *run) error {
 			return err
 		}
 	}
+	s.proc.Own.Settle() // what nobody asked for: the shell's word on a job that has ended, for instance
 	if err := s.proc.Order(s.r.dialect.Command(o)); err != nil {
 		return err
 	}
@@ -221,7 +238,13 @@ func mayExport(command []byte) bool {
 
 // conclude ends an exec of which all is known but the rest of its output.
 func (s *shell) conclude(x *run, how ending) {
-	s.settle(x)
+	s.settle(x, x.out)
+	if s.proc.Dead() {
+		// What it wrote on its way out, by a trap on EXIT, is the command's too.
+		s.takeOwn(x)
+		s.settle(x, s.proc.Own)
+	}
+	s.proc.Own.Direct(nil)
 	if how.code == 128+int(unix.SIGKILL) && how.cause != protocol.CauseTimeout && how.cause != protocol.CauseCanceled && s.r.oomKills() > x.oom {
 		how.cause = protocol.CauseOOMKilled
 	}
@@ -229,7 +252,7 @@ func (s *shell) conclude(x *run, how ending) {
 		s.cwd, s.moved = how.cwd, false
 	}
 	how.cwd, how.full = s.cwd, s.r.full(how.code)
-	s.face.change(func(i *protocol.ShellInfo) { i.Exec, i.Cwd = "", s.cwd })
+	s.face.change(func(i *protocol.ShellInfo) { i.Exec, i.Cwd = "", protocol.EscapeName(s.cwd) })
 	if s.proc.Dead() {
 		s.discard()
 	}
@@ -237,11 +260,11 @@ func (s *shell) conclude(x *run, how ending) {
 	s.r.records.ended()
 }
 
-// settle takes the rest of the output. Whatever was written before the shell
-// reported is in the pipe by now. What comes later is dropped, so somebody has
+// settle takes the rest of the output that is in a pipe. Whatever was written before
+// the shell reported is there by now. What comes later is dropped, so somebody has
 // to take it while anybody can write.
-func (s *shell) settle(x *run) {
-	at := x.out.Settle()
+func (s *shell) settle(x *run, out *pipe.Output) {
+	at := out.Settle()
 	for at == pipe.Full {
 		select {
 		case <-time.After(backlogTime):
@@ -250,18 +273,57 @@ func (s *shell) settle(x *run) {
 		case <-s.closing:
 			x.e.out.Flood()
 		}
-		at = x.out.Settle()
+		at = out.Settle()
 	}
-	x.out.Direct(nil)
+	out.Direct(nil)
 	if at == pipe.Empty {
-		s.drain(x)
+		s.drain(x, out)
 	}
 }
 
 // drain has a pipe read in the background. If that is not possible, a command
 // that writes more than the pipe takes will wait for its timeout.
-func (s *shell) drain(x *run) {
-	if news, err := x.out.Watch(); err == nil && news {
-		s.r.wg.Go(x.out.Pump, x.e.fault)
+func (s *shell) drain(x *run, out *pipe.Output) {
+	if news, err := out.Watch(); err == nil && news {
+		s.r.wg.Go(out.Pump, x.e.fault)
 	}
+}
+
+// ownBacklog is more than a shell writes without a trap on EXIT.
+const ownBacklog = 16 << 10
+
+// drainOwn passes on what the shell writes on its way out before that has ended, if it
+// is so much that the shell would have to wait for a reader. What the command itself
+// wrote comes first.
+func (s *shell) drainOwn(x *run) {
+	switch {
+	case s.proc.Own.Unread() < ownBacklog:
+		return
+	case len(x.e.command) > ownBacklog/2: // it may be the trace of that, under set -x
+		s.proc.Own.Settle()
+		return
+	case x.out.Settle() == pipe.Full:
+		return
+	}
+	s.takeOwn(x)
+	s.drain(x, s.proc.Own)
+}
+
+// takeOwn makes what the shell writes without a command's redirections the output of x,
+// but for the trace of how it came to the command, under set -x.
+func (s *shell) takeOwn(x *run) {
+	if x.own {
+		return
+	}
+	x.own = true
+	s.proc.Own.Trim(func(text []byte) []byte {
+		quoted := dialect.Quote(nil, x.e.command)
+		for _, command := range [][]byte{quoted, bytes.ReplaceAll(quoted, []byte(`'\''`), []byte(`'"'"'`)), x.e.command} {
+			if _, after, traced := bytes.Cut(text, slices.Concat([]byte(" eval "), command, []byte("\n"))); traced {
+				return after
+			}
+		}
+		return text
+	})
+	s.proc.Own.Direct(x.e.out)
 }

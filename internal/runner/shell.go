@@ -52,6 +52,7 @@ type shell struct {
 // Times of a shell.
 const (
 	shortTime   = time.Millisecond      // that a connection waits for the end of its exec itself
+	liveTime    = 30 * time.Microsecond // the same, once there is output that somebody looks at; enough for a shell to report
 	briefTime   = 50 * time.Millisecond // that it goes on to, while there is no output
 	quietTime   = 20 * time.Millisecond // after which saving the variables takes nobody's time
 	setupTime   = 30 * time.Second      // for a fresh shell to come to where the last one was, on a host with much else to do

@@ -33,7 +33,7 @@ func (s *shell) watch(x *run) ending {
 	if x.hasPending {
 		return s.reported(x.pending)
 	}
-	s.drain(x)
+	s.drain(x, x.out)
 	defer s.listen(x.e)()
 	deadline := x.e.deadline()
 	check, idle := firstCheck, false
@@ -56,6 +56,7 @@ func (s *shell) watch(x *run) ending {
 			return s.stop(x, ending{cause: protocol.CauseTimeout, code: codeTimeout})
 		default:
 			check = nextChecks
+			s.drainOwn(x)
 			if s.silent() {
 				if idle {
 					return s.lost(x)

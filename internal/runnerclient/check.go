@@ -19,8 +19,8 @@ const (
 )
 
 // maxBelow is how long a path below a directory can be: bytes that are not
-// UTF-8 come as three.
-const maxBelow = 3 * protocol.MaxPath
+// UTF-8 come as four.
+const maxBelow = 4 * protocol.MaxPath
 
 // The first and the last time that can be shown in JSON: the years 0 and 9999.
 const (

@@ -268,7 +268,7 @@ func (c *core) spec(s Session, volume runtime.WorkspaceID) runtime.Spec {
 		Network:      s.Network,
 		Seccomp:      c.opts.Seccomp,
 		Workspace:    volume,
-		Env:          networks.Environment(s.Env, s.NetworkPolicy),
+		Env:          c.networks.Environment(s.Env, s.NetworkPolicy),
 		Hostname:     s.Hostname,
 		Labels:       s.Labels,
 		Owner:        s.Owner,

@@ -284,7 +284,7 @@ func (f *forking) fork(ctx context.Context) error {
 	spec := f.core.spec(s, volume)
 	spec.Env = f.env
 	if f.env != nil {
-		spec.Env = networks.Environment(f.env, s.NetworkPolicy)
+		spec.Env = f.core.networks.Environment(f.env, s.NetworkPolicy)
 	}
 	branches := make([]runtime.Branch, len(f.made))
 	for i, e := range f.made {

@@ -18,7 +18,7 @@ func (c *core) plan(p auth.Principal, req CreateRequest) (Session, error) {
 		return Session{}, err
 	}
 	if req.RestoreSnapshotID != "" && !ids.Is(req.RestoreSnapshotID) {
-		return Session{}, errdefs.Invalid("restore_snapshot_id", "must be the id of a snapshot: 26 characters of a-z and 2-7")
+		return Session{}, errdefs.Invalid("restore_snapshot_id", "must be the id of a snapshot, or the name of one")
 	}
 	hash, err := requestHash(req)
 	if err != nil {

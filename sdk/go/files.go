@@ -173,6 +173,8 @@ type WriteOptions struct {
 	Append bool        // add to the end, which is not atomic
 	Size   int64       // of the content, if it is neither a buffer nor can seek
 
+	ModifiedAt time.Time // the time that the file gets; zero is now
+
 	// IfMatch, an ETag of Stat or of an earlier write, replaces the file only if it is
 	// still that one, else ErrPreconditionFailed; "*" is any file that is there.
 	IfMatch string
@@ -190,6 +192,9 @@ func (f *Files) Write(ctx context.Context, path string, content io.Reader, o *Wr
 	r.set("mode", octal(options.Mode))
 	r.setFlag("create", options.Create)
 	r.setFlag("append", options.Append)
+	if !options.ModifiedAt.IsZero() {
+		r.set("modified_at", options.ModifiedAt.UTC().Format(time.RFC3339Nano))
+	}
 	if options.IfMatch != "" {
 		r.header = http.Header{"If-Match": {options.IfMatch}}
 	}

@@ -22,7 +22,6 @@ const (
 	aLabel     = `^[^\x00-\x1F\x7F]{1,63}$`
 	aHostname  = `^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$`
 	aSession   = `^[A-Za-z0-9][A-Za-z0-9._-]*$`
-	aSnapshot  = `^[a-z2-7]{3,26}$`
 	aUser      = `^([A-Za-z0-9._-]{1,64}(:[A-Za-z0-9._-]{1,64})?)?$`
 	aPassword  = `^([\s\S]{8,})?$`
 	aTitle     = `^[^\x00-\x1F\x7F-\x9F]*$`
@@ -37,7 +36,7 @@ var patterns = map[string]string{
 	"ProcessRequest.cmd[]": noNUL, "ProcessRequest.cwd": noNUL, "ProcessRequest.env{}": aVariable, "ProcessRequest.output_file": aFile,
 	"ProcessRequest.stdin_base64": inBase64, "ProcessRequest.user": aUser, "StdinRequest.data_base64": inBase64,
 	"CreateRequest.env{}": aVariable, "CreateRequest.name": aSession, "CreateRequest.hostname": aHostname, "CreateRequest.workspace_id": aName,
-	"CreateRequest.restore_snapshot_id": aSnapshot, "CreateRequest.labels{}": aLabel,
+	"CreateRequest.restore_snapshot_id": aName, "CreateRequest.labels{}": aLabel,
 	"ForkRequest.env{}": aVariable, "ForkRequest.hostname": aHostname, "ForkRequest.labels{}": aLabel, "UpdateRequest.labels{}": aLabel,
 	"WriteRequest.path": aFile, "WriteRequest.content_base64": inBase64, "EditRequest.path": aFile, "MkdirRequest.path": noNUL, "ChmodRequest.path": aFile, "DeleteRequest.path": aFile,
 	"MoveRequest.from": aFile, "MoveRequest.to": aFile, "CopyRequest.from": aFile, "CopyRequest.to": aFile,

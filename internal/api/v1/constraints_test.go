@@ -51,7 +51,7 @@ func TestSchemasForbidWhatIsRefused(t *testing.T) {
 		{"POST", "/v1/sessions", "CreateRequest", `{"hostname":"a_b"}`},
 		{"POST", "/v1/sessions", "CreateRequest", `{"hostname":"a-"}`},
 		{"POST", "/v1/sessions", "CreateRequest", `{"workspace_id":".."}`},
-		{"POST", "/v1/sessions", "CreateRequest", `{"restore_snapshot_id":"A1"}`},
+		{"POST", "/v1/sessions", "CreateRequest", `{"restore_snapshot_id":"A 1"}`},
 		{"POST", "/v1/sessions", "CreateRequest", `{"labels":{"":"x"}}`},
 		{"POST", "/v1/sessions", "CreateRequest", `{"limits":{"pids":9},"cpu":1}`},
 		{"PATCH", path, "UpdateRequest", `{"labels":{"a\nb":"x"}}`},

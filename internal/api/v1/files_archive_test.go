@@ -97,6 +97,10 @@ func TestArchives(t *testing.T) {
 			if r := s.exec(t, path, "diff -r "+dir+" again-"+format+" && readlink again-"+format+"/l"); r.Output != "a\n" {
 				t.Errorf("there and back: %q", r.Output)
 			}
+			s.put(t, path+"/fs/archive?path=told-"+format, string(got.body)).into(t, 200, &done)
+			if r := s.exec(t, path, "diff -r "+dir+" told-"+format+" && echo same"); r.Output != "same\n" {
+				t.Errorf("without a format: %q", r.Output)
+			}
 		})
 	}
 	got := s.do(t, "GET", path+"/fs/archive", "")

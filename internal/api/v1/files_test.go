@@ -244,6 +244,7 @@ func TestUpload(t *testing.T) {
 		{"several", []part{{"path", "", "many"}, {"file", "a", "6"}, {"files", "b", ""}, {"files", "c d", "7"}}, []string{"/workspace/many/a", "/workspace/many/b", "/workspace/many/c d"}},
 		{"into a new directory without a slash", []part{{"path", "", "/workspace/fresh/deep"}, {"file", "a.txt", "9"}}, []string{"/workspace/fresh/deep/a.txt"}},
 		{"to a new name without an extension", []part{{"path", "", "tool"}, {"file", "tool-v1", "9"}}, []string{"/workspace/tool"}},
+		{"a quote, as browsers send it", []part{{"file", "q%22x 100%", "8"}}, []string{`/workspace/q"x 100%`}},
 		{"a name with directories", []part{{"file", "../../x/a", "8"}}, []string{"/workspace/a"}},
 	}
 	for _, tt := range tests {

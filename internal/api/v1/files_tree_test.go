@@ -138,15 +138,15 @@ func TestListPages(t *testing.T) {
 			fmt.Fprintf(&script, ": > %s\n", shellQuote(name))
 		}
 	}
-	// Names that are not UTF-8 look the same in an answer, and are not.
+	// Names that are not UTF-8 are escaped in an answer.
 	script.WriteString(`for i in 376 377 300 277; do : > "$(printf "\\$i")"; : > "$(printf "\\$i")z"; done` + "\n")
 	if r := s.exec(t, path, script.String()); r.ExitCode != 0 {
 		t.Fatal(r.Output)
 	}
 	for _, depth := range []int{1, 2, 3, -1} {
 		whole := s.pages(t, path, depth, 10_000)
-		names := slices.DeleteFunc(slices.Sorted(slices.Values(whole)), func(name string) bool { return strings.Contains(name, "\uFFFD") })
-		if len(names) != len(whole)-8 || len(names) != len(slices.Compact(slices.Clone(names))) {
+		names := slices.Sorted(slices.Values(whole))
+		if len(names) != len(slices.Compact(slices.Clone(names))) {
 			t.Fatalf("depth %d: %d entries, some of them twice", depth, len(whole))
 		}
 		if depth == -1 {

@@ -3,6 +3,7 @@ package v1_test
 import (
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -226,7 +227,7 @@ func TestPreviewHosts(t *testing.T) {
 	for _, target := range []string{"/", "//two//slashes", "/v1/sessions", "/healthz", "/metrics", "/docs", "/../up", "/%2e%2e/up"} {
 		var got mirrored
 		s.do(t, "GET", target, "", host(u.Host), func(r *http.Request) { r.URL.Opaque = "" }).into(t, 200, &got)
-		if want := parseURL(t, s.URL+target).EscapedPath(); got.URI != want || got.Host != u.Host || got.Header.Get("X-Forwarded-Prefix") != "" {
+		if want := parseURL(t, s.URL+target).EscapedPath(); got.URI != want || got.Host != "localhost:"+port || got.Header.Get("X-Forwarded-Host") != u.Host || got.Header.Get("X-Forwarded-Prefix") != "" {
 			t.Errorf("%s: %s at %s, %v", target, got.URI, got.Host, got.Header)
 		}
 	}
@@ -239,6 +240,36 @@ func TestPreviewHosts(t *testing.T) {
 	s.do(t, "GET", "/", "", host(u.Host), noKey).wantError(t, 401, "unauthenticated", "")
 	s.do(t, "GET", "/", "", host(u.Host), header("Authorization", "Bearer "+bobKey)).wantError(t, 404, "not_found", "")
 	s.do(t, "TRACE", "/", "", host(u.Host)).wantError(t, 405, "method_not_allowed", "")
+}
+
+// Development servers refuse hosts and origins that they do not know, so they see their
+// own, and a redirect there leads the browser back to the preview.
+func TestPreviewsOfServersThatCheckTheirHost(t *testing.T) {
+	picky := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, _, _ := strings.Cut(r.Host, ":")
+		if origin := r.Header.Get("Origin"); name != "localhost" || origin != "" && origin != "http://"+r.Host {
+			http.Error(w, "Blocked request. "+r.Host+" "+origin, http.StatusForbidden)
+			return
+		}
+		if r.URL.Path == "/go" {
+			http.Redirect(w, r, "http://"+r.Host+"/there?a=1", http.StatusFound)
+			return
+		}
+		io.WriteString(w, "app")
+	})
+	for _, original := range []bool{false, true} {
+		s := start(t, withDomain, func(o *setup) { o.preview.KeepHost = original })
+		path := s.create(t)
+		u := parseURL(t, s.preview(t, path, inside(t, picky.ServeHTTP)).URL)
+		s.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		at := []edit{host(u.Host), header("Origin", "http://"+u.Host), header("Sec-Fetch-Site", "same-origin")}
+		if a := s.do(t, "POST", "/", "x", at...); (a.status == 200) == original {
+			t.Errorf("original %v: %d %s", original, a.status, a.body)
+		}
+		if a := s.do(t, "GET", "/go", "", host(u.Host)); !original && a.header.Get("Location") != "http://"+u.Host+"/there?a=1" {
+			t.Errorf("redirect: %d %v", a.status, a.header)
+		}
+	}
 }
 
 // TestPreviewOrigins: a page cannot use the cookie of another preview, though

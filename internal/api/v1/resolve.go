@@ -3,6 +3,7 @@ package v1
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/api"
@@ -75,9 +76,9 @@ func (s *surface) execID(ctx context.Context, of SessionPath, field, ref string)
 	return abbreviated(field, ref, ids)
 }
 
-// snapshotID is the same for the caller's snapshots.
+// snapshotID is the same for the caller's snapshots, which have names, too.
 func (s *surface) snapshotID(ctx context.Context, field, ref string) (string, error) {
-	if !abbreviates(ref) {
+	if ref == "" || isID(ref) {
 		return ref, nil
 	}
 	all, err := s.manager.Snapshots.List(ctx, api.Caller(ctx), snapshots.Filter{})
@@ -88,7 +89,19 @@ func (s *surface) snapshotID(ctx context.Context, field, ref string) (string, er
 	for i, one := range all {
 		ids[i] = one.ID
 	}
-	return abbreviated(field, ref, ids)
+	if abbreviates(ref) {
+		if id, err := abbreviated(field, ref, ids); err != nil || id != ref {
+			return id, err
+		}
+	}
+	named := slices.DeleteFunc(all, func(one snapshots.Snapshot) bool { return one.Name != ref })
+	switch len(named) {
+	case 0:
+		return ref, nil
+	case 1:
+		return named[0].ID, nil
+	}
+	return "", errdefs.Invalid(field, "is the name of %d snapshots; write the id of one, the newest is %s", len(named), named[len(named)-1].ID)
 }
 
 // abbreviates reports whether ref may be the beginning of an id.

@@ -63,6 +63,11 @@ func TestSnapshots(t *testing.T) {
 	if out := s.exec(t, "/v1/sessions/"+string(restored.ID), "ls; cat src/f").Output; out != "src\nkept\n" {
 		t.Errorf("restored: %q", out)
 	}
+	s.do(t, "POST", "/v1/sessions", `{"restore_snapshot_id":"first"}`).into(t, http.StatusCreated, &restored)
+	if out := s.exec(t, "/v1/sessions/"+string(restored.ID), "cat src/f").Output; out != "kept\n" {
+		t.Errorf("restored by name: %q", out)
+	}
+	s.do(t, "POST", "/v1/sessions", `{"restore_snapshot_id":"copy"}`).wantError(t, 400, "invalid_argument", "restore_snapshot_id")
 	s.do(t, "POST", "/v1/sessions", `{"restore_snapshot_id":"`+copied.ID+`"}`).wantError(t, 404, "not_found", "restore_snapshot_id")
 	s.do(t, "DELETE", "/v1/snapshots/"+made.ID, "").into(t, 200, &v1.OK{})
 	s.do(t, "GET", "/v1/snapshots/"+made.ID, "").wantError(t, 404, "not_found", "")

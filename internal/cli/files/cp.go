@@ -12,10 +12,12 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/tree"
+	"github.com/sandkasten/sandkasten/protocol"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
@@ -31,10 +33,9 @@ type CopyCmd struct {
 func (CopyCmd) Help() string {
 	return `Paths inside are below /workspace, absolute or relative to it. As with cp -r,
 directories are copied with their contents, a target that is a directory receives
-the source, and any other target is the new name. Modes, links and times stay, but
-for the time of a single file that is sent. Special
-files are left out, and so are links that lead out of a directory copied from a
-session.
+the source, and any other target is the new name. Modes, links and times stay.
+Special files are left out, and so are links that lead out of a directory copied
+from a session.
 
   sandkasten cp data.csv $id:
   sandkasten cp ./project $id:/workspace/
@@ -103,6 +104,9 @@ func (r Remote) split(arg string) (id, file string, ok bool) {
 	if !ok || id == "" || strings.ContainsAny(id, r.Never) {
 		return "", "", false
 	}
+	if !utf8.ValidString(file) {
+		file = protocol.EscapeName(file)
+	}
 	return id, file, true
 }
 
@@ -130,7 +134,7 @@ func (t *transfer) in(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	to, err = t.insideTarget(ctx, to, filepath.Base(whole))
+	to, err = t.insideTarget(ctx, to, protocol.EscapeName(filepath.Base(whole)))
 	if err != nil {
 		return err
 	}
@@ -142,7 +146,7 @@ func (t *transfer) in(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	return t.send(ctx, f, to, sandkasten.WriteOptions{Mode: info.Mode()})
+	return t.send(ctx, f, to, sandkasten.WriteOptions{Mode: info.Mode(), ModifiedAt: info.ModTime()})
 }
 
 // standardIn sends what standard input has.
@@ -240,7 +244,7 @@ func (t *transfer) out(ctx context.Context, from, to string) error {
 		return t.read(ctx, from, func(content io.Reader) error { return output(t.a, content, false) })
 	}
 	if info, err := os.Stat(to); err == nil && info.IsDir() || strings.HasSuffix(to, "/") {
-		to = filepath.Join(to, path.Base(path.Join("/workspace", from)))
+		to = filepath.Join(to, protocol.UnescapeName(path.Base(path.Join("/workspace", from))))
 	}
 	t.target = to
 	if found.IsDir() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -11,14 +12,22 @@ import (
 	"github.com/sandkasten/sandkasten/internal/images"
 )
 
-// Progress shows a long operation on standard error: as a bar on a terminal,
-// as one line per phase elsewhere.
+// Progress shows a long operation on standard error: as a bar on a terminal, elsewhere as
+// a line per phase and another one whenever nothing was written for a while.
 type Progress struct {
-	w     io.Writer
-	live  bool
-	phase string
-	bar   *progressbar.ProgressBar
+	w    io.Writer
+	live bool
+	bar  *progressbar.ProgressBar
+
+	mu    sync.Mutex
+	now   images.Progress // guarded by mu
+	began time.Time       // guarded by mu; of the phase
+	quiet *time.Timer     // guarded by mu; nil while no phase is shown in lines
 }
+
+// quietTime is how long lines wait for the next phase: somebody who sees nothing for
+// longer takes the operation for one that hangs.
+const quietTime = 20 * time.Second
 
 // NewProgress returns a Progress that has shown nothing yet.
 func NewProgress(w io.Writer) *Progress {
@@ -28,19 +37,47 @@ func NewProgress(w io.Writer) *Progress {
 
 // Show says how far it is.
 func (p *Progress) Show(now images.Progress) {
-	if now.Phase != p.phase {
+	p.mu.Lock()
+	next := now.Phase != p.now.Phase
+	p.mu.Unlock()
+	if next {
 		p.End()
-		p.phase = now.Phase
-		if p.live {
-			p.bar = newBar(p.w, now)
-		} else {
-			// A progress that cannot be shown is no reason to stop.
-			fmt.Fprintln(p.w, Printable(now.Phase)) //nolint:errcheck // see above
-		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now = now
+	switch {
+	case !p.live && next:
+		p.began = time.Now()
+		p.print(Printable(now.Phase))
+		p.quiet = time.AfterFunc(quietTime, p.stillThere)
+	case next:
+		p.bar = newBar(p.w, now)
 	}
 	if p.bar != nil {
-		p.bar.Set64(now.Done) //nolint:errcheck // see above
+		p.bar.Set64(now.Done) //nolint:errcheck // see print
 	}
+}
+
+// print writes a line. A progress that cannot be shown is no reason to stop.
+func (p *Progress) print(line string) { fmt.Fprintln(p.w, line) } //nolint:errcheck // see above
+
+// stillThere says that the phase goes on.
+func (p *Progress) stillThere() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.quiet == nil {
+		return
+	}
+	line := fmt.Sprintf("%s: %s", Printable(p.now.Phase), time.Since(p.began).Round(time.Second))
+	switch {
+	case p.now.Total > 0:
+		line += fmt.Sprintf(", %d of %d MB", p.now.Done>>20, p.now.Total>>20)
+	case p.now.Done > 0:
+		line += fmt.Sprintf(", %d MB", p.now.Done>>20)
+	}
+	p.print(line)
+	p.quiet.Reset(quietTime)
 }
 
 func newBar(w io.Writer, now images.Progress) *progressbar.ProgressBar {
@@ -57,13 +94,19 @@ func newBar(w io.Writer, now images.Progress) *progressbar.ProgressBar {
 	)
 }
 
-// End takes the bar away.
+// End takes the bar away, and ends the lines.
 func (p *Progress) End() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.bar != nil {
-		p.bar.Finish() //nolint:errcheck // see Show
+		p.bar.Finish() //nolint:errcheck // see print
 		p.bar = nil
 	}
-	p.phase = ""
+	if p.quiet != nil {
+		p.quiet.Stop()
+		p.quiet = nil
+	}
+	p.now.Phase = ""
 }
 
 // Reading shows how far a stream is, if w is a terminal. done takes the bar away.

@@ -40,7 +40,7 @@ func (bash) Steps() []spawn.Step {
 // numbers that no script uses, so that a script's own survive from one command
 // to the next.
 func (bash) FDs() FDs {
-	return FDs{Source: 184, Text: 185, Stdin: 186, State: 187, Status: 189, Out: [OutPipes]int{181, 182, 183}}
+	return FDs{Null: 188, Source: 184, Text: 185, Stdin: 186, State: 187, Status: 189, Out: [OutPipes]int{181, 182, 183}}
 }
 
 func (bash) Adopts() bool { return true }
@@ -51,7 +51,7 @@ func (bash) Idles() bool { return true }
 // to close them. bash has no word for that, but the copies that it keeps of
 // redirected descriptors have the flag, the first of them is number 10, and a
 // copy of such a copy inherits it.
-const moveFDs = `for __sk in 1 2 3 4 5 6 7 9; do eval "{ exec 19$__sk<&10; } 18$__sk<&-; exec 18$__sk<&-"; done; `
+const moveFDs = `for __sk in 1 2 3 4 5 6 7 8 9; do eval "{ exec 19$__sk<&10; } 18$__sk<&-; exec 18$__sk<&-"; done; `
 
 // runText is what a line does: it loads the text file into the array __sk and
 // evaluates that. Where there is an __sk already, or no text file, it reports that
@@ -81,8 +81,9 @@ const firstLine = `(36#0${LINENO+${LINENO@a}}||(LINENO=1))*0`
 const saveState = `{ \builtin declare -px ${__sk+};\builtin printf '#.\n' ${__sk+};} >|/proc/self/fd/197`
 
 // saveAtExit does the same when a command ends the shell by exit or set -e,
-// with the directory, of which there is no report then.
-const saveAtExit = `{ \builtin declare -px;\builtin printf 'cd -- %q\n#exit.\n' "${DIRSTACK[0]}";} >|/proc/self/fd/197`
+// with the directory, of which there is no report then. Under set -x that is traced,
+// which is nothing that a command has written.
+const saveAtExit = `{ \builtin declare -px;\builtin printf 'cd -- %q\n#exit.\n' "${DIRSTACK[0]}";} >|/proc/self/fd/197 2>&198`
 
 // skipAll is a trap that makes bash pass over every command but ours, and leave
 // every loop. It is set on a signal that nothing else uses, for when a command's
@@ -156,7 +157,7 @@ func (bash) Command(o Order) (line, file []byte) {
 	case o.Stdin == OpenStdin:
 		file = append(file, "/proc/self/fd/194"...)
 	default:
-		file = append(file, "&1"...)
+		file = append(file, "&198"...)
 	}
 	file = append(file, " >|/proc/self/fd/19"...)
 	file = strconv.AppendInt(file, int64(o.Out+1), 10)

@@ -25,7 +25,7 @@ type Dialect interface {
 	Steps() []spawn.Step
 
 	// FDs returns the numbers that the shell is started with. Its own 1 and 2
-	// go to /dev/null, from which 1 can be read as well.
+	// are a pipe, for what it writes without the redirections of a command.
 	FDs() FDs
 
 	// Setup returns the line that makes a fresh shell ready, runs restore and
@@ -74,6 +74,7 @@ const (
 
 // FDs are descriptor numbers in a shell.
 type FDs struct {
+	Null   int // /dev/null
 	Text   int // the text file
 	Stdin  int // the file with a command's stdin
 	Source int // the pipe that is a command's stdin if that stays open

@@ -20,10 +20,10 @@ func (p posix) Program() (string, []string) { return p.path, []string{"sh", "-s"
 func (posix) Steps() []spawn.Step { return nil }
 
 // FDs have one digit: POSIX promises no more. There is none left for the pipe,
-// which is opened by path alone. A command inherits it, and can do nothing with
-// it that it cannot do with its stdin.
+// which is opened by path alone, or for /dev/null. A command inherits them, and can do
+// nothing with them that it cannot do with its stdin.
 func (posix) FDs() FDs {
-	return FDs{Source: 10, Stdin: 3, State: 4, Text: 5, Status: 9, Out: [OutPipes]int{6, 7, 8}}
+	return FDs{Source: 10, Null: 11, Stdin: 3, State: 4, Text: 5, Status: 9, Out: [OutPipes]int{6, 7, 8}}
 }
 
 func (posix) Adopts() bool { return false }
@@ -50,7 +50,7 @@ func (posix) Command(o Order) (line, file []byte) {
 	case OpenStdin:
 		line = append(line, " </proc/self/fd/10"...)
 	default:
-		line = append(line, " <&1"...)
+		line = append(line, " </proc/self/fd/11"...)
 	}
 	line = append(line, " >|/proc/self/fd/"...)
 	line = strconv.AppendInt(line, int64(o.Out+6), 10)

@@ -53,7 +53,10 @@ func (c *Conn) watch(req protocol.Watch) error {
 		if err := c.check(); err != nil {
 			return err
 		}
-		err := w.Read(func(change protocol.Change) error { return c.Out.Put(protocol.TypeChange, change, nil) })
+		err := w.Read(func(change protocol.Change) error {
+			change.Path, change.From = protocol.EscapeName(change.Path), protocol.EscapeName(change.From)
+			return c.Out.Put(protocol.TypeChange, change, nil)
+		})
 		if ferr := c.Out.Flush(); ferr != nil {
 			return ferr
 		}

@@ -20,7 +20,7 @@ func (s *Server) Pack(req protocol.Pack, out io.Writer, check Check) error {
 	if err := format.Valid(); err != nil {
 		return err
 	}
-	which := archive.Selection{Include: req.Include, Exclude: req.Exclude}
+	which := archive.Selection{Include: unescapeAll(req.Include), Exclude: unescapeAll(req.Exclude)}
 	if req.Snapshot == protocol.SnapshotLayer {
 		return s.packChanges(out, format, which, check)
 	}
@@ -42,6 +42,14 @@ func (s *Server) Pack(req protocol.Pack, out io.Writer, check Check) error {
 		return s.explain(err, req.Path)
 	}
 	return s.explain(archive.Pack(out, format, fd, path.Base(at.rel), which, check), req.Path)
+}
+
+func unescapeAll(names []string) []string {
+	raw := make([]string, len(names))
+	for i, name := range names {
+		raw[i] = protocol.UnescapeName(name)
+	}
+	return raw
 }
 
 // notSaved are the paths of a root whose content is another's: where file

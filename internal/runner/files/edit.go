@@ -2,6 +2,7 @@ package files
 
 import (
 	"bytes"
+	"errors"
 
 	"golang.org/x/sys/unix"
 
@@ -15,7 +16,14 @@ const (
 	maxEditedNew = 64 << 20
 )
 
-// Edit replaces text in a file and returns the change as a unified diff.
+// editTries is how often an edit begins again because something else has replaced the file.
+const editTries = 100
+
+// errStale says that a file has been changed since it was read.
+var errStale = errors.New("the file was changed")
+
+// Edit replaces text in a file and returns the change as a unified diff. Edits of one
+// file happen one after another, and each finds what those before it have made.
 func (s *Server) Edit(req protocol.Edit, before, after []byte) (protocol.Edited, []byte, error) {
 	switch {
 	case len(before) == 0:
@@ -31,9 +39,33 @@ func (s *Server) Edit(req protocol.Edit, before, after []byte) (protocol.Edited,
 	}
 	s.editing <- struct{}{}
 	defer func() { <-s.editing }()
-	old, was, err := s.content(at)
+	for try := 1; ; try++ {
+		edited, diff, err := s.editOnce(req, at, before, after)
+		switch {
+		case err == nil:
+			return edited, diff, nil
+		case !errors.Is(err, errStale):
+			return protocol.Edited{}, nil, s.explain(err, req.Path)
+		case try == editTries:
+			return protocol.Edited{}, nil, changed(req.Path)
+		}
+	}
+}
+
+// editOnce is one try of Edit.
+func (s *Server) editOnce(req protocol.Edit, at place, before, after []byte) (protocol.Edited, []byte, error) {
+	fd, err := at.open(at.rel, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
-		return protocol.Edited{}, nil, s.explain(err, req.Path)
+		return protocol.Edited{}, nil, err
+	}
+	defer tree.Close(fd) // and so lets the next edit of the file go on
+	// A program that keeps the lock does not keep others from writing either.
+	if err := lockFile(fd); err != nil && !errors.Is(err, errLocked) {
+		return protocol.Edited{}, nil, err
+	}
+	old, was, err := readForEdit(at, fd)
+	if err != nil {
+		return protocol.Edited{}, nil, err
 	}
 	n := bytes.Count(old, before)
 	if err := checkCount(req, n); err != nil {
@@ -44,7 +76,7 @@ func (s *Server) Edit(req protocol.Edit, before, after []byte) (protocol.Edited,
 	}
 	edited := bytes.ReplaceAll(old, before, after)
 	if err := s.putEdited(at, was, edited); err != nil {
-		return protocol.Edited{}, nil, s.explain(err, req.Path)
+		return protocol.Edited{}, nil, err
 	}
 	diff, whole := unifiedDiff(req.Path, old, before, after, protocol.MaxPayload)
 	return protocol.Edited{Replaced: n, DiffTruncated: !whole}, diff, nil
@@ -60,16 +92,14 @@ func checkCount(req protocol.Edit, n int) error {
 	return nil
 }
 
-// content reads a file that is small enough to be edited.
-func (s *Server) content(at place) ([]byte, *unix.Stat_t, error) {
-	fd, err := at.open(at.rel, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer tree.Close(fd)
+// readForEdit reads an open file, if it is small enough to be edited.
+func readForEdit(at place, fd int) ([]byte, *unix.Stat_t, error) {
 	st, err := statRegular(fd, at.asked)
 	if err != nil {
 		return nil, nil, err
+	}
+	if st.Nlink == 0 { // replaced while the lock was waited for
+		return nil, nil, errStale
 	}
 	if st.Size > maxEdited {
 		return nil, nil, protocol.Refuse(protocol.CodeTooLarge, "%q has %d bytes; files of at most %d can be edited", at.asked, st.Size, maxEdited)
@@ -84,7 +114,7 @@ func (s *Server) content(at place) ([]byte, *unix.Stat_t, error) {
 			return nil, nil, err
 		}
 		if m == 0 {
-			return nil, nil, changed(at.asked)
+			return nil, nil, errStale
 		}
 		n += m
 	}
@@ -108,7 +138,7 @@ func (s *Server) putEdited(at place, was *unix.Stat_t, content []byte) error {
 			return err
 		}
 		if is.Dev != was.Dev || is.Ino != was.Ino || is.Mtim != was.Mtim || is.Size != was.Size {
-			return changed(at.asked)
+			return errStale
 		}
 		return nil
 	})

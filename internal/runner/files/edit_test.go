@@ -1,12 +1,15 @@
 package files_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/sandkasten/sandkasten/internal/runner/files"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -97,6 +100,40 @@ func TestEditKeepsWhatItDoesNotChange(t *testing.T) {
 	}
 	if st, err := os.Stat(dir + "/f"); err != nil || st.Mode() != 0o750 {
 		t.Errorf("the file is %v, %v", st, err)
+	}
+}
+
+// Edits of one file queue, also those of other processes: each finds what the others
+// have made, and none is refused or lost.
+func TestEditsOfOneFileQueue(t *testing.T) {
+	s, dir := open(t)
+	other, err := files.Open(dir, -1, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	const n = 24
+	var old, want strings.Builder
+	for i := range n {
+		fmt.Fprintf(&old, "line %02d: old\n", i)
+		fmt.Fprintf(&want, "line %02d: new\n", i)
+	}
+	if err := os.WriteFile(dir+"/f", []byte(old.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i := range n {
+		by := []*files.Server{s, other}[i%2]
+		wg.Go(func() {
+			line := fmt.Sprintf("line %02d: ", i)
+			if _, _, err := by.Edit(protocol.Edit{Path: "f", Count: 1}, []byte(line+"old"), []byte(line+"new")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if b, err := os.ReadFile(dir + "/f"); err != nil || string(b) != want.String() {
+		t.Errorf("%v\n%s", err, b)
 	}
 }
 

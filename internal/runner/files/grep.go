@@ -134,7 +134,7 @@ func (g *grep) file(fd int, path string) error {
 	defer f.Close()
 	g.in.Reset(f)
 	g.found.Files++
-	s := search{grep: g, path: path, first: len(g.found.Matches), room: g.room}
+	s := search{grep: g, path: protocol.EscapeName(path), first: len(g.found.Matches), room: g.room}
 	for {
 		if s.line++; s.line%256 == 0 {
 			if err := g.check(); err != nil {

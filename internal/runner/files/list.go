@@ -56,7 +56,7 @@ func (s *Server) List(req protocol.List, check Check) (protocol.Entries, error) 
 		return protocol.Entries{}, s.explain(err, req.Path)
 	}
 	if n := len(list.Entries.Entries); n > 0 && list.Truncated {
-		list.Next = []byte(list.Entries.Entries[n-1].Name)
+		list.Next = []byte(protocol.UnescapeName(list.Entries.Entries[n-1].Name))
 	}
 	return list.Entries, nil
 }
@@ -137,10 +137,10 @@ func newListing(limit int) *listing {
 // add describes the entry. It returns false, and notes that there is more, if
 // the listing is full.
 func (l *listing) add(w *tree.Walk, e *tree.Entry) bool {
-	i := info(w.Path(), &e.Stat)
+	i := info(protocol.EscapeName(w.Path()), &e.Stat)
 	if e.Type() == unix.S_IFLNK {
 		if target, err := tree.Readlink(w.Dir(), e.Name); err == nil {
-			i.Target = target
+			i.Target = protocol.EscapeName(target)
 		}
 	}
 	// JSON makes up to six bytes of one, and the fields take about 160.

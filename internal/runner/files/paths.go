@@ -69,17 +69,17 @@ type place struct {
 	base    string // what an absolute path must start with to be below top
 }
 
-// locate turns a client's path into a place.
+// locate turns a client's path into a place. Bytes that are not UTF-8 are escaped in it.
 func (s *Server) locate(asked string, far reach) (place, error) {
+	abs := protocol.UnescapeName(asked)
 	switch {
 	case asked == "":
 		return place{}, protocol.Refuse(protocol.CodeInvalid, "path must not be empty")
-	case len(asked) > protocol.MaxPath:
+	case len(abs) > protocol.MaxPath:
 		return place{}, protocol.Refuse(protocol.CodeInvalid, "path must not be longer than %d bytes", protocol.MaxPath)
 	case strings.IndexByte(asked, 0) >= 0:
 		return place{}, protocol.Refuse(protocol.CodeInvalid, "path must not contain zero bytes")
 	}
-	abs := asked
 	if !path.IsAbs(abs) {
 		abs = s.workspace + "/" + abs
 	}

@@ -57,12 +57,12 @@ func TestGlob(t *testing.T) {
 		hidden  bool
 		want    string
 	}{
-		{"*.go", false, "a.go src/c.go src/deep/d.go \xff.go"},
-		{"*.go", true, ".git/f.go .hidden.go a.go src/c.go src/deep/d.go \xff.go"},
+		{"*.go", false, "a.go src/c.go src/deep/d.go \\xff.go"},
+		{"*.go", true, ".git/f.go .hidden.go a.go src/c.go src/deep/d.go \\xff.go"},
 		{"./*.txt", false, "b.txt src/deep/e.txt"},
 		{".*", false, ".git .hidden.go src/.env"},
 		{".git/*", false, ".git/config .git/f.go"},
-		{"**/*.go", false, "a.go src/c.go src/deep/d.go \xff.go"},
+		{"**/*.go", false, "a.go src/c.go src/deep/d.go \\xff.go"},
 		{"src/*", false, "src/c.go src/deep"},
 		{"src/**", false, "src/c.go src/deep src/deep/d.go src/deep/e.txt"},
 		{"src/**/d.go", false, "src/deep/d.go"},
@@ -73,7 +73,7 @@ func TestGlob(t *testing.T) {
 		{"[ab].*", false, "a.go b.txt"},
 		{"[!a-m].txt", false, ""},
 		{"[a-c].[!g]*", false, "b.txt"},
-		{"?.go", false, "a.go src/c.go src/deep/d.go \xff.go"},
+		{"?.go", false, "a.go src/c.go src/deep/d.go \\xff.go"},
 		{"ün?", false, "ünï"},
 		{`sp\[ace\]`, false, "sp[ace]"},
 		{`x\{y\}`, false, "x{y}"},

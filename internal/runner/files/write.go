@@ -52,6 +52,8 @@ func checkWrite(req protocol.Write) error {
 	switch {
 	case req.Mode&^0o7777 != 0:
 		return badMode()
+	case req.Append && req.ModTimeNS != nil:
+		return protocol.Refuse(protocol.CodeInvalid, "mtime_ns and append exclude each other")
 	case req.Create && req.Append:
 		return protocol.Refuse(protocol.CodeInvalid, "create and append exclude each other")
 	case len(req.IfMatch) > 0 && (req.Create || req.Append):
@@ -74,11 +76,12 @@ type target struct {
 	match  []string   // fail with errChanged if the file has none of these tags
 	asked  string     // path of the request
 	tag    bool       // describe what was written
+	mtime  *int64     // nanoseconds since 1970; nil is now
 }
 
 // targetOf refuses to replace what is not a regular file.
 func targetOf(dir int, name string, req protocol.Write) (target, error) {
-	to := target{mode: 0o644, create: req.Create, match: req.IfMatch, asked: req.Path, tag: req.Tag}
+	to := target{mode: 0o644, create: req.Create, match: req.IfMatch, asked: req.Path, tag: req.Tag, mtime: req.ModTimeNS}
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	switch {
@@ -178,7 +181,11 @@ func (to target) apply(fd int) error {
 			mode &= 0o777
 		}
 	}
-	return unix.Fchmod(fd, mode)
+	if err := unix.Fchmod(fd, mode); err != nil || to.mtime == nil {
+		return err
+	}
+	at := unix.NsecToTimeval(*to.mtime)
+	return unix.Futimes(fd, []unix.Timeval{at, at})
 }
 
 func (to target) rename(dir int, temp, name string) error {

@@ -100,17 +100,13 @@ func (p piece) stream(kind Kind, from, to int) (protocol.Stream, int) {
 	}
 }
 
-// settleTime is how long the first bytes of an output wait for company, so
-// that a short command's output and end travel together.
-const settleTime = time.Millisecond
-
-// Settle reports whether there is more to read, or the end. It waits a moment
-// for that.
-func (r *Reader) Settle() bool {
-	if r.Ready() {
-		return true
+// Settle reports whether there is more to read, or the end. It waits for that for
+// at most d.
+func (r *Reader) Settle(d time.Duration) bool {
+	if d <= 0 || r.Ready() {
+		return r.Ready()
 	}
-	timer := time.NewTimer(settleTime)
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for {
 		select {

@@ -30,6 +30,7 @@ type Output struct {
 	last    bool           // guarded by mu; its end closes it
 	sink    *output.Output // guarded by mu; nil between commands: what comes is dropped
 	scratch []byte         // guarded by mu
+	ahead   []byte         // guarded by mu; read already, by Trim
 	closed  bool           // guarded by mu
 
 	turn chan struct{} // wakes a pump that waits for room
@@ -46,14 +47,14 @@ const (
 	Closed             // Close was called, or is due
 )
 
-// NewOutput makes a pipe that anybody who finds it may open for writing. The
-// caller closes it.
-func NewOutput() (*Output, error) {
+// NewOutput makes a pipe that anybody who finds it may open for writing. mu is that
+// of all pipes that may have the same sink. The caller closes it.
+func NewOutput(mu *sync.Mutex) (*Output, error) {
 	fd, err := openPipe()
 	if err != nil {
 		return nil, err
 	}
-	return &Output{fd: fd, stream: protocol.StreamOutput, mu: new(sync.Mutex), turn: make(chan struct{}, 1)}, nil
+	return &Output{fd: fd, stream: protocol.StreamOutput, mu: mu, turn: make(chan struct{}, 1)}, nil
 }
 
 // openPipe returns the reading end of a pipe that a shell can open by path,
@@ -170,7 +171,7 @@ func (p *Output) Settle() Flow {
 		if buf == nil {
 			return Full
 		}
-		n, err := unix.Read(p.fd, buf)
+		n, err := p.read(buf)
 		switch {
 		case err == unix.EINTR:
 			continue
@@ -186,6 +187,38 @@ func (p *Output) Settle() Flow {
 			p.sink.Commit(n, p.stream)
 		}
 	}
+}
+
+// read takes what comes next. p.mu is held.
+func (p *Output) read(buf []byte) (int, error) {
+	if len(p.ahead) > 0 {
+		n := copy(buf, p.ahead)
+		p.ahead = p.ahead[n:]
+		return n, nil
+	}
+	return unix.Read(p.fd, buf)
+}
+
+// trimMost bounds what Trim looks at.
+const trimMost = 64 << 10
+
+// Trim leaves of what is there now what keep returns of it, for the next Settle.
+func (p *Output) Trim(keep func([]byte) []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	buf := make([]byte, trimMost)
+	n := 0
+	for n < len(buf) {
+		m, err := p.read(buf[n:])
+		if err != unix.EINTR && m <= 0 {
+			break
+		}
+		n += max(0, m)
+	}
+	p.ahead = append(keep(buf[:n]), p.ahead...)
 }
 
 func (p *Output) ended() Flow {
@@ -255,6 +288,14 @@ func (p *Output) Rest() int64 {
 		return p.taken
 	}
 	return p.taken + int64(n)
+}
+
+// Unread is how much was written that nobody has read.
+func (p *Output) Unread() int64 {
+	rest := p.Rest()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, rest-p.taken)
 }
 
 // Reached reports whether the pipe has been read up to a position.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,7 @@ type Proc struct {
 	Stdin   fds.Memory                     // what the next command is to read
 	Source  *pipe.Source                   // from which it reads if its stdin is open
 	Outs    [dialect.OutPipes]*pipe.Output // of which Pick chooses one for a command
+	Own     *pipe.Output                   // of what the shell writes before and behind the redirections of a command
 	Garbled bool                           // somebody wrote nonsense to the status pipe
 
 	proc    string // where procfs is mounted
@@ -90,20 +92,20 @@ func Start(o Options) (*Proc, error) {
 	path, args := o.Dialect.Program()
 	c := &spawn.Cmd{
 		Path: path, Args: args, Env: o.Env, Dir: o.Dir,
-		Files: map[int]int{0: script[0], 1: null, 2: null, theirs.Text: text, theirs.Stdin: stdin, theirs.State: state, theirs.Status: report[1]},
+		Files: map[int]int{0: script[0], theirs.Null: null, theirs.Text: text, theirs.Stdin: stdin, theirs.State: state, theirs.Status: report[1]},
 		Steps: slices.Concat([]spawn.Step{spawn.Setsid(), spawn.Umask(0o022)}, o.Steps, o.Dialect.Steps()),
 	}
 	if p.Source, err = pipe.NewSource(o.Proc); err != nil {
 		return nil, err
 	}
 	c.Files[theirs.Source] = opened.Open(p.Source.Path(), unix.O_PATH) // so that only we and the command can read from it
-	for i := range p.Outs {
-		out, err := pipe.NewOutput()
-		if err != nil {
-			p.closePipes()
-			return nil, err
-		}
-		p.Outs[i] = out
+	if err := p.openOutputs(); err != nil {
+		p.closePipes()
+		return nil, err
+	}
+	own := opened.Open(o.Proc+"/self/fd/"+strconv.Itoa(p.Own.FD()), unix.O_WRONLY)
+	c.Files[1], c.Files[2] = own, own
+	for i, out := range p.Outs {
 		// One that cannot read, so that only we are the reader of what is
 		// written there, however many processes inherit it.
 		c.Files[theirs.Out[i]] = opened.Open(o.Proc+"/self/fd/"+strconv.Itoa(out.FD()), unix.O_PATH)
@@ -120,6 +122,21 @@ func Start(o Options) (*Proc, error) {
 	p.script, p.report, p.bell = opened.Keep(script[1]), opened.Keep(report[0]), opened.Keep(bell)
 	p.text.FD, p.Stdin.FD, p.state = opened.Keep(text), opened.Keep(stdin), opened.Keep(state)
 	return p, nil
+}
+
+// openOutputs makes the pipes of what the shell and its commands write. They have one
+// lock, because all may go to the same exec.
+func (p *Proc) openOutputs() (err error) {
+	mu := new(sync.Mutex)
+	if p.Own, err = pipe.NewOutput(mu); err != nil {
+		return err
+	}
+	for i := range p.Outs {
+		if p.Outs[i], err = pipe.NewOutput(mu); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Kill kills the process and waits for its end. If that does not come, in the
@@ -148,7 +165,7 @@ func (p *Proc) Close() {
 
 func (p *Proc) closePipes() {
 	p.Source.Close()
-	for _, out := range p.Outs {
+	for _, out := range append(p.Outs[:], p.Own) {
 		if out != nil {
 			out.Close()
 		}

@@ -25,17 +25,18 @@ func Path(field, name string, anywhere bool) (string, error) {
 	case strings.ContainsRune(name, 0):
 		return "", errdefs.Invalid(field, "must not contain a NUL byte")
 	case !utf8.ValidString(name):
-		return "", errdefs.Invalid(field, "must be valid UTF-8")
+		return "", errdefs.Invalid(field, `must be valid UTF-8; write other bytes of a name as \xHH, as listings do`)
 	case name != "/" && strings.HasSuffix(name, "/"):
 		return "", errdefs.Invalid(field, "must not end in a slash")
 	}
 	if !path.IsAbs(name) {
 		name = WorkspaceDir + "/" + name
 	}
-	if len(name) > protocol.MaxPath {
+	raw := protocol.UnescapeName(name)
+	if len(raw) > protocol.MaxPath {
 		return "", errdefs.Invalid(field, "must be at most %d bytes", protocol.MaxPath)
 	}
-	for component := range strings.SplitSeq(name, "/") {
+	for component := range strings.SplitSeq(raw, "/") {
 		if len(component) > maxComponent {
 			return "", errdefs.Invalid(field, "must not have a component of more than %d bytes", maxComponent)
 		}

@@ -150,7 +150,7 @@ func CommandLine(command, cwd string, env map[string]string) (string, error) {
 	}
 	var b strings.Builder
 	if cwd != "" {
-		dir := cwd
+		dir := protocol.UnescapeName(cwd)
 		if !path.IsAbs(dir) {
 			dir = "./" + dir // neither an option, nor - for the one before, nor looked up in CDPATH
 		}

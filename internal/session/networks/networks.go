@@ -57,6 +57,10 @@ type Options struct {
 	Names relay.Upstream        // nil asks whom the host asks
 	Roots *x509.CertPool        // whom hosts that get secrets have to prove themselves to; nil is the host's
 	Log   *slog.Logger          // silence
+
+	// Authorities, as PEM, are trusted in every sandbox with a network, beside those of
+	// its image: behind a network that signs TLS anew nothing answers without them.
+	Authorities [][]byte
 }
 
 // Store keeps the networks of sessions. What it has written survives a crash.

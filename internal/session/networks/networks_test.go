@@ -204,10 +204,20 @@ func TestSecretsAreKept(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	env := map[string]string{"A": "1", "SSL_CERT_FILE": "/mine"}
-	if got := networks.Environment(env, networks.Policy{}); len(got) != len(env) {
+	plain, behind := networks.New(networks.Options{}), networks.New(networks.Options{Authorities: [][]byte{[]byte("PEM")}})
+	t.Cleanup(plain.Close)
+	t.Cleanup(behind.Close)
+	open := networks.Policy{Policy: network.Policy{Mode: network.Internet}}
+	if got := plain.Environment(env, open); len(got) != len(env) {
 		t.Errorf("without secrets: %v", got)
 	}
-	got := networks.Environment(env, networks.Policy{Secrets: []networks.Secret{{Name: "TOKEN", Placeholder: "placeholder-1"}}})
+	if got := behind.Environment(env, networks.Policy{}); len(got) != len(env) {
+		t.Errorf("without a network: %v", got)
+	}
+	if got := behind.Environment(env, open); got["SSL_CERT_FILE"] != "/mine" || got["PIP_CERT"] == "" || got["NODE_EXTRA_CA_CERTS"] == "" {
+		t.Errorf("with authorities of the host: %v", got)
+	}
+	got := plain.Environment(env, networks.Policy{Secrets: []networks.Secret{{Name: "TOKEN", Placeholder: "placeholder-1"}}})
 	if got["TOKEN"] != "placeholder-1" || got["A"] != "1" || got["SSL_CERT_FILE"] != "/mine" || got["NODE_EXTRA_CA_CERTS"] == "" {
 		t.Errorf("%v", got)
 	}

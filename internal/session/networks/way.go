@@ -48,11 +48,10 @@ func (k *Keeper) attach(ctx context.Context, s Subject, p Planned) error {
 	if err != nil {
 		return err
 	}
-	if len(p.Policy.Secrets) > 0 {
-		if err := trust(ctx, s.Client, p.authority); err != nil {
-			opened.close()
-			return err
-		}
+	s.Policy = p.Policy
+	if err := k.trust(ctx, s, p.authority); err != nil {
+		opened.close()
+		return err
 	}
 	k.mu.Lock()
 	if k.closed {
@@ -190,10 +189,9 @@ func (k *Keeper) apply(ctx context.Context, s Subject, p Planned) error {
 	case w == nil:
 		return k.attach(ctx, s, p)
 	}
-	if len(p.Policy.Secrets) > 0 {
-		if err := trust(ctx, s.Client, p.authority); err != nil {
-			return err
-		}
+	s.Policy = p.Policy
+	if err := k.trust(ctx, s, p.authority); err != nil {
+		return err
 	}
 	w.relay.SetSecrets(p.authority, k.withValues(ctx, s, p))
 	w.relay.SetRules(p.rules)

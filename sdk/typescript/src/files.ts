@@ -195,9 +195,9 @@ export class Files {
   }
 
   async #put(path: string, body: BodyInit, options: types.WriteOptions): Promise<string | undefined> {
-    const { mode, create, append, ifMatch, signal } = options;
+    const { mode, create, append, ifMatch, modifiedAt, signal } = options;
     const written = await this.transport.json<schemas.SchemaWritten>("PUT", `${this.path}/fs/raw`, {
-      query: { path, mode, create, append, user: this.#user },
+      query: { path, mode, create, append, modified_at: modifiedAt?.toISOString(), user: this.#user },
       headers: { "Content-Type": "application/octet-stream", ...(ifMatch !== undefined && { "If-Match": ifMatch }) },
       body,
       signal,

@@ -454,7 +454,7 @@ export interface components {
             /** Format: date-time */
             modifiedAt: string;
             /**
-             * @description Relative to the directory. Bytes that are not UTF-8 are shown as U+FFFD.
+             * @description Relative to the directory. Bytes that are not UTF-8 are written as \xHH, in all paths of requests and answers.
              * @example a.txt
              */
             name: string;
@@ -2867,7 +2867,7 @@ export interface components {
             /** Format: date-time */
             modifiedAt: string;
             /**
-             * @description Relative to the directory. Bytes that are not UTF-8 are shown as U+FFFD.
+             * @description Relative to the directory. Bytes that are not UTF-8 are written as \xHH, in all paths of requests and answers.
              * @example a.txt
              */
             name: string;

@@ -238,6 +238,8 @@ export interface WriteOptions extends CallOptions {
   create?: boolean | undefined;
   /** Add to the end of the file, which is not atomic. */
   append?: boolean | undefined;
+  /** The time that the file gets, instead of now. */
+  modifiedAt?: Date | undefined;
   /**
    * Replace the file only if this is its `etag` of `stat`, or one that a write gave; "*" is any file that is there. Otherwise
    * PreconditionFailedError, and nothing changes.

@@ -1,7 +1,10 @@
 package files
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 
@@ -23,6 +26,31 @@ type ArchiveInput struct {
 	SessionFiles
 	Path   string `query:"path" default:"/workspace" maxLength:"4096" doc:"A directory, absolute or from /workspace."`
 	Format string `query:"format" default:"tar.gz" enum:"tar,tar.gz,tar.zst,zip" doc:"Of the archive."`
+}
+
+// UnpackInput is a request to unpack a body.
+type UnpackInput struct {
+	SessionFiles
+	Path   string `query:"path" default:"/workspace" maxLength:"4096" doc:"A directory, absolute or from /workspace."`
+	Format string `query:"format" enum:"tar,tar.gz,tar.zst,zip" doc:"Of the archive. Without it the body's first bytes tell."`
+}
+
+// peekBytes of an archive tell its format: a tar file has its mark at their end.
+const peekBytes = 262
+
+// formatOf tells an archive's format by its beginning.
+func formatOf(head []byte) string {
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return "tar.gz"
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return "tar.zst"
+	case bytes.HasPrefix(head, []byte("PK")):
+		return "zip"
+	case len(head) == peekBytes && string(head[257:]) == "ustar" || bytes.Count(head, []byte{0}) == len(head): // or an empty one
+		return "tar"
+	}
+	return "tar.gz"
 }
 
 // Unpacked is the answer to an archive that was unpacked.
@@ -61,7 +89,7 @@ func Download(w http.ResponseWriter, r *http.Request, name string, content io.Re
 }
 
 // Unpack extracts the request's body into a directory while it arrives.
-func (h *Handlers) Unpack(ctx context.Context, in *ArchiveInput) (*kit.Stream, error) {
+func (h *Handlers) Unpack(ctx context.Context, in *UnpackInput) (*kit.Stream, error) {
 	id, err := h.Find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
@@ -69,7 +97,16 @@ func (h *Handlers) Unpack(ctx context.Context, in *ArchiveInput) (*kit.Stream, e
 	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		var done protocol.Unpacked
 		err := TakeBody(w, r, func(size int64, body io.Reader) (err error) {
-			done, err = h.Manager.Files.Unpack(r.Context(), api.Caller(ctx), string(id), protocol.Unpack{Path: in.Path, Format: in.Format, User: in.User}, size, body)
+			unpack := protocol.Unpack{Path: in.Path, Format: in.Format, User: in.User}
+			if unpack.Format == "" {
+				peeked := bufio.NewReader(body)
+				head, err := peeked.Peek(peekBytes)
+				if err != nil && !errors.Is(err, io.EOF) {
+					return err
+				}
+				unpack.Format, body = formatOf(head), peeked
+			}
+			done, err = h.Manager.Files.Unpack(r.Context(), api.Caller(ctx), string(id), unpack, size, body)
 			return err
 		})
 		answer(w, r, Unpacked(done), err)

@@ -43,7 +43,7 @@ type SessionFiles struct {
 
 // Entry is one file as it is listed.
 type Entry struct {
-	Name       string    `json:"name" doc:"Relative to the directory. Bytes that are not UTF-8 are shown as U+FFFD." example:"a.txt"`
+	Name       string    `json:"name" doc:"Relative to the directory. Bytes that are not UTF-8 are written as \\xHH, in all paths of requests and answers." example:"a.txt"`
 	Type       string    `json:"type" enum:"file,dir,symlink,fifo,socket,device"`
 	Size       int64     `json:"size" example:"3"`
 	Mode       string    `json:"mode" example:"0644"`

@@ -200,7 +200,7 @@ func saveAs(header http.Header, name string) {
 	if protection.Off(protection.SaveAs) {
 		return
 	}
-	header.Set("Content-Disposition", api.Attachment(name))
+	header.Set("Content-Disposition", api.Attachment(protocol.UnescapeName(name)))
 	header.Set("Content-Security-Policy", "sandbox")
 }
 

@@ -137,7 +137,7 @@ func (sp *spool) takePart(part *multipart.Part) error {
 }
 
 func (sp *spool) takeFile(part *multipart.Part) error {
-	name := part.FileName() // without any directories
+	name := protocol.EscapeName(formName.Replace(part.FileName())) // without any directories
 	if name == "" || name == "." || name == ".." || name == "/" || strings.ContainsRune(name, 0) {
 		return errdefs.Invalid(part.FormName(), "must have a filename")
 	}
@@ -155,6 +155,10 @@ func (sp *spool) takeFile(part *multipart.Part) error {
 	sp.size += size
 	return nil
 }
+
+// formName undoes what browsers and others do to a name in a form, as the standard of
+// HTML has it. A percent sign stays as it is there, and so it does here.
+var formName = strings.NewReplacer("%22", `"`, "%0D", "\r", "%0A", "\n")
 
 // errForm is an error in reading the form. What is not about limits or time
 // is the client's mistake.

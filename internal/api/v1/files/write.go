@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/kit"
@@ -91,6 +92,8 @@ type WriteRawInput struct {
 	Create bool   `query:"create" doc:"Refuse to replace a file: 409, already_exists."`
 	Append bool   `query:"append" doc:"Add to the end of the file. This is not atomic."`
 
+	ModifiedAt string `query:"modified_at" maxLength:"40" doc:"The time that the file gets, as in RFC 3339, to microseconds; now without it. It does not go with append." example:"2026-11-21T09:00:00.5Z"`
+
 	IfMatch     string `header:"If-Match" maxLength:"1024" doc:"ETags of fs/read, fs/stat or an earlier fs/raw: the file is only replaced if it is one of them, else 412. * is any file that is there."`
 	IfNoneMatch string `header:"If-None-Match" enum:"*" doc:"The file is only made, and 412 if something is there."`
 }
@@ -109,6 +112,17 @@ func (in *WriteRawInput) write() (protocol.Write, error) {
 	}
 	w := protocol.Write{Path: in.Path, Mode: mode, Create: in.Create || in.IfNoneMatch != "", Append: in.Append, User: in.User}
 	w.Tag = in.IfMatch != "" || in.IfNoneMatch != ""
+	if in.ModifiedAt != "" {
+		at, err := time.Parse(time.RFC3339Nano, in.ModifiedAt)
+		if err != nil || at.Year() < 1900 || at.Year() > 2200 { // beyond, nanoseconds do not fit into a number
+			return w, errdefs.Invalid("modified_at", "must be a time such as 2026-11-21T09:00:00.5Z; in an address + is %%2B")
+		}
+		if in.Append {
+			return w, errdefs.Invalid("modified_at", "does not go with append")
+		}
+		ns := at.UnixNano()
+		w.ModTimeNS = &ns
+	}
 	if in.IfMatch == "" {
 		return w, nil
 	}

@@ -629,7 +629,8 @@ class FileEntry:
     modified_at: datetime
 
     name: str
-    """Relative to the directory. Bytes that are not UTF-8 are shown as U+FFFD."""
+    """Relative to the directory. Bytes that are not UTF-8 are written as \\xHH, in all paths of requests
+    and answers."""
 
     size: int
 
@@ -671,7 +672,8 @@ class FileStat:
     modified_at: datetime
 
     name: str
-    """Relative to the directory. Bytes that are not UTF-8 are shown as U+FFFD."""
+    """Relative to the directory. Bytes that are not UTF-8 are written as \\xHH, in all paths of requests
+    and answers."""
 
     path: str
 

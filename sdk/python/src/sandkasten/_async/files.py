@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from datetime import datetime
 from typing import Any, Literal
 
 import anyio
@@ -111,17 +112,20 @@ class Files:
         mode: str | None = None,
         create: bool | None = None,
         append: bool | None = None,
+        modified_at: datetime | None = None,
         if_match: str | None = None,
     ) -> str | None:
         """Replaces or makes a file, and its directories, atomically.
 
         mode is octal, as "0755". create refuses to replace a file (AlreadyExistsError),
-        append adds to its end, which is not atomic. if_match, an etag of stat or of an earlier
+        append adds to its end, which is not atomic. modified_at is the time that the file
+        gets, instead of now. if_match, an etag of stat or of an earlier
         write, refuses to replace a file that was changed since (PreconditionFailedError); the
         result is then the etag of what was written.
         """
         body = data.encode() if isinstance(data, str) else data
-        return await self._put(path, body, len(body), if_match, mode=mode, create=create, append=append)
+        options = {"mode": mode, "create": create, "append": append, "modified_at": _time(modified_at)}
+        return await self._put(path, body, len(body), if_match, **options)
 
     async def upload(
         self,
@@ -131,13 +135,13 @@ class Files:
         mode: str | None = None,
         create: bool | None = None,
         append: bool | None = None,
+        modified_at: datetime | None = None,
         if_match: str | None = None,
     ) -> str | None:
         """Copies a local file of any size into the sandbox. The rest is as for write."""
         size = os.stat(local).st_size
-        return await self._put(
-            path, lambda: pieces(local), size, if_match, mode=mode, create=create, append=append
-        )
+        options = {"mode": mode, "create": create, "append": append, "modified_at": _time(modified_at)}
+        return await self._put(path, lambda: pieces(local), size, if_match, **options)
 
     async def upload_files(self, files: Mapping[str, FileData], path: str | None = None) -> Paths:
         """Writes files, given by their names, in one request, and returns their paths.
@@ -351,6 +355,11 @@ class Files:
 def _rest(seen: int, etag: str | None) -> dict[str, str]:
     """Asks for what is behind the bytes that were seen, if the file is still the same."""
     return {"Range": f"bytes={seen}-", "If-Range": etag} if seen and etag else {}
+
+
+def _time(at: datetime | None) -> str | None:
+    """A time for a query. One without a zone is the local one, as everywhere in Python."""
+    return None if at is None else at.astimezone().isoformat()
 
 
 def _octets(size: int) -> dict[str, str]:
