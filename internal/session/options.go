@@ -9,6 +9,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/events"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/access"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
@@ -47,6 +48,8 @@ type Options struct {
 	// has used up what a month has; "" is nobody. It is asked before one is made or
 	// started, with a context that ends when that is done. Everything is admitted without it.
 	Admit func(ctx context.Context, owner string) error
+
+	LookIn access.LookIn // tells owners who looks into what they have; nil tells nobody
 
 	Events *events.Hub // takes what happens to sessions and in them; nil takes none
 

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
-// Ports lists what is listened on in the session's sandbox, by number. Asking
+// Ports lists what programs of the session listen on, by number. Asking
 // is not activity.
 func (c *Execs) Ports(ctx context.Context, p auth.Principal, id ID) ([]protocol.Port, error) {
 	use, err := c.look(ctx, p, id)
@@ -21,7 +22,7 @@ func (c *Execs) Ports(ctx context.Context, p auth.Principal, id ID) ([]protocol.
 	if err != nil {
 		return nil, use.lost(ctx, err)
 	}
-	return ports, nil
+	return slices.DeleteFunc(ports, func(one protocol.Port) bool { return c.networks.OfDoor(string(id), one) }), nil
 }
 
 // Dial connects to a TCP port of the sandbox's own loopback, and to nothing

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 )
@@ -124,7 +123,7 @@ func (s *surface) list(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	owner := p.Owner
-	if p.Has(auth.ScopeEveryOwner) {
+	if p.OwnsAll() {
 		owner = ""
 	}
 	kept, err := s.kept.Counts(r.Context(), owner)
