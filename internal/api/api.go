@@ -44,6 +44,7 @@ type Route struct {
 	Scope   Scope
 	Handler http.Handler
 	Class   Class // Short if nothing is said
+	Listens bool  // it waits for what happens to one's own, or asks how it goes: no line in the audit log
 	Acts    bool  // it changes something or goes into a sandbox whatever the method: not for keys that only read
 
 	// Ticket, which may be nil, finds a credential that opens this route alone

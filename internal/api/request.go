@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/audit"
@@ -44,9 +45,10 @@ type Request struct {
 
 	otherOrigin bool // it comes from a page of one of Options.Origins
 
-	audit   *audit.Log        // of the daemon; may be nil
-	audited bool              // it gets a line in the audit log, whatever the answer
-	made    map[string]string // see Made
+	audit   *audit.Log             // of the daemon; may be nil
+	audited bool                   // it gets a line in the audit log, whatever the answer
+	made    map[string]string      // see Made
+	of      atomic.Pointer[string] // see LooksIn
 
 	start time.Time
 	span  tracing.Span
@@ -86,6 +88,12 @@ func Made(ctx context.Context, what, id string) {
 		id = before + " " + id // a fork makes several
 	}
 	req.made[what] = id
+}
+
+// LooksIn notes that the request looks into what another owner has, by the right to do so:
+// the audit log has it whatever it is, and says whose that is.
+func LooksIn(ctx context.Context, owner string) {
+	From(ctx).of.Store(&owner) // of several at once
 }
 
 // requestID takes the client's id where it can do no harm in a log or a

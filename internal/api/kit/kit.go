@@ -27,6 +27,7 @@ type Row struct {
 	Scope   api.Scope
 	Class   api.Class
 	Acts    bool  // see api.Route
+	Listens bool  // see api.Route
 	MaxBody int64 // DefaultBody if nothing is said
 	Resolve func(r *http.Request) error
 	Doc     Doc
@@ -89,7 +90,7 @@ func Route[I, O any](s *Surface, row Row, handle func(context.Context, *I) (*O, 
 	in := newBinder(s.document, reflect.TypeFor[I](), row, &s.bodies)
 	out := newAnswer(reflect.TypeFor[O](), row)
 	s.routes = append(s.routes, api.Route{
-		Pattern: row.Pattern, Scope: row.Scope, Class: row.Class, Acts: row.Acts, Resolve: row.Resolve,
+		Pattern: row.Pattern, Scope: row.Scope, Class: row.Class, Acts: row.Acts, Listens: row.Listens, Resolve: row.Resolve,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			input := new(I)
 			release, err := in.bind(w, r, input)
