@@ -170,7 +170,7 @@ func (c completeCmd) execs(ctx context.Context, a *cli.App) []string {
 func (completeCmd) sessions(ctx context.Context, a *cli.App) []string {
 	var names []string
 	found := ids(ctx, a, func(ctx context.Context, cl *sandkasten.Client) ([]*sandkasten.Session, error) {
-		return cl.ListSessions(ctx, nil)
+		return cl.ListSessions(ctx, &sandkasten.ListSessionsOptions{Mine: true})
 	}, func(s *sandkasten.Session) string {
 		if s.Info.Name != "" {
 			names = append(names, s.Info.Name)

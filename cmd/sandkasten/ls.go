@@ -13,9 +13,11 @@ import (
 )
 
 type lsCmd struct {
-	All   bool     `short:"a" help:"Also list recently ended sessions."`
-	Label []string `short:"l" sep:"none" placeholder:"NAME[=VALUE]" help:"Only sessions with this label. Repeatable: they must have all."`
-	Scope string   `placeholder:"NAMESPACE:ID" help:"Only sessions that this scope of yours opened, such as workflow:run-1."`
+	All       bool     `short:"a" help:"Also list recently ended sessions."`
+	Label     []string `short:"l" sep:"none" placeholder:"NAME[=VALUE]" help:"Only sessions with this label. Repeatable: they must have all."`
+	Owner     string   `xor:"owner" placeholder:"NAME" help:"Only sessions of this owner, for admins."`
+	Everybody bool     `xor:"owner" help:"The sessions of all owners, for admins."`
+	Scope     string   `placeholder:"NAMESPACE:ID" help:"Only sessions that this scope of yours opened, such as workflow:run-1."`
 	cli.ListFlags
 }
 
@@ -25,19 +27,25 @@ func (lsCmd) Help() string {
   sandkasten ls
   sandkasten ls --label task=42 --label keep
   sandkasten ls --scope workflow:run-1
+  sandkasten ls --everybody
   sandkasten ls --format '{{.ID}} {{.Name}} {{.Labels.task}}'
   sandkasten rm $(sandkasten ls -q)`
 }
 
 func (c lsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	all, err := cl.ListSessions(ctx, &sandkasten.ListSessionsOptions{IncludeEnded: c.All, Scope: c.Scope})
+	all, err := cl.ListSessions(ctx, &sandkasten.ListSessionsOptions{
+		IncludeEnded: c.All, Scope: c.Scope, Owner: c.Owner, Mine: c.Owner == "" && !c.Everybody,
+	})
 	if err != nil {
 		return err
 	}
 	list := slices.DeleteFunc(sessionInfos(all), func(s sandkasten.SessionInfo) bool { return !hasLabels(s.Labels, c.Label) })
 	rows := sessionRows(list, time.Now())
 	if c.All {
-		rows = withReasons(rows, list)
+		rows = withColumn(rows, "WHY", func(i int) string { return list[i].EndReason }) // why it ended, or was stopped or paused
+	}
+	if c.Owner != "" || c.Everybody {
+		rows = withColumn(rows, "OWNER", func(i int) string { return list[i].Owner })
 	}
 	return c.Print(a, list, rows, "No sessions. `sandkasten create` makes one.")
 }
@@ -72,11 +80,11 @@ func sessionRows(list []sandkasten.SessionInfo, now time.Time) [][]string {
 	return rows
 }
 
-// withReasons says why sessions have ended, or were stopped or paused.
-func withReasons(rows [][]string, list []sandkasten.SessionInfo) [][]string {
-	rows[0] = append(rows[0], "WHY")
-	for i, s := range list {
-		rows[i+1] = append(rows[i+1], s.EndReason)
+// withColumn adds a column to a table.
+func withColumn(rows [][]string, heading string, of func(i int) string) [][]string {
+	rows[0] = append(rows[0], heading)
+	for i := range rows[1:] {
+		rows[i+1] = append(rows[i+1], of(i))
 	}
 	return rows
 }

@@ -11,7 +11,7 @@ import (
 )
 
 type rmCmd struct {
-	All      bool     `help:"End every session."`
+	All      bool     `help:"End every session that is yours."`
 	Force    bool     `short:"f" help:"Ignore sessions that do not exist."`
 	Sessions []string `arg:"" optional:"" name:"session" help:"Sessions: names, ids or prefixes of ids."`
 }
@@ -31,7 +31,7 @@ func (c rmCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error
 	}
 	ids := c.Sessions
 	if c.All {
-		list, err := cl.ListSessions(ctx, nil)
+		list, err := cl.ListSessions(ctx, &sandkasten.ListSessionsOptions{Mine: true})
 		if err != nil {
 			return err
 		}

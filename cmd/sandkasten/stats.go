@@ -28,8 +28,9 @@ func (statsCmd) Help() string {
 
 // namedStats is one line of the result.
 type namedStats struct {
-	ID   string `json:"id"`
-	Name string `json:"name,omitempty"`
+	ID    string `json:"id"`
+	Name  string `json:"name,omitempty"`
+	Owner string `json:"owner,omitempty"`
 	sandkasten.Stats
 }
 
@@ -37,7 +38,7 @@ func (c statsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) er
 	if c.History > 0 {
 		return c.printHistory(ctx, a, cl)
 	}
-	all, err := gatherStats(ctx, cl, c.Sessions)
+	all, err := gatherStats(ctx, cl, c.Sessions, sandkasten.ListSessionsOptions{Mine: true})
 	if err != nil {
 		return err
 	}
@@ -74,18 +75,18 @@ func historyRows(samples []sandkasten.StatsSample) [][]string {
 	return rows
 }
 
-// gatherStats asks what sessions use: those named, or all that run.
-func gatherStats(ctx context.Context, cl *sandkasten.Client, ids []string) ([]namedStats, error) {
+// gatherStats asks what sessions use: those named, or those that run, of the key's owner or of all.
+func gatherStats(ctx context.Context, cl *sandkasten.Client, ids []string, of sandkasten.ListSessionsOptions) ([]namedStats, error) {
 	named := len(ids) > 0
-	names := make(map[string]string)
+	infos := make(map[string]sandkasten.SessionInfo)
 	if !named {
-		list, err := cl.ListSessions(ctx, nil)
+		list, err := cl.ListSessions(ctx, &of)
 		if err != nil {
 			return nil, err
 		}
 		for _, s := range list {
 			ids = append(ids, s.ID)
-			names[s.ID] = s.Info.Name
+			infos[s.ID] = s.Info
 		}
 	}
 	all := []namedStats{}
@@ -97,7 +98,7 @@ func gatherStats(ctx context.Context, cl *sandkasten.Client, ids []string) ([]na
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, namedStats{id, names[id], s})
+		all = append(all, namedStats{id, infos[id].Name, infos[id].Owner, s})
 	}
 	return all, nil
 }

@@ -16,9 +16,11 @@ import (
 type topCmd struct {
 	cli.FormFlags
 
-	Interval cli.Span `short:"i" default:"2s" placeholder:"TIME" help:"Between two looks."`
-	Count    int      `short:"n" placeholder:"N" help:"End after this many updates."`
-	Sessions []string `arg:"" optional:"" name:"session" help:"Sessions; all by default."`
+	Interval  cli.Span `short:"i" default:"2s" placeholder:"TIME" help:"Between two looks."`
+	Count     int      `short:"n" placeholder:"N" help:"End after this many updates."`
+	By        string   `enum:"cpu,memory" default:"cpu" placeholder:"WHAT" help:"What orders the sessions: cpu or memory."`
+	Everybody bool     `help:"The sessions of all owners, for admins."`
+	Sessions  []string `arg:"" optional:"" name:"session" help:"Sessions; all by default."`
 }
 
 func (topCmd) Help() string {
@@ -28,6 +30,7 @@ does not count as use.
 
   sandkasten top
   sandkasten top -n 1 -i 5s
+  sandkasten top --everybody --by memory
   sandkasten top --format '{{.Name}} {{.CPUPercent}}'`
 }
 
@@ -38,14 +41,14 @@ type used struct {
 }
 
 func (c topCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	before, err := gatherStats(ctx, cl, c.Sessions)
+	before, err := gatherStats(ctx, cl, c.Sessions, sandkasten.ListSessionsOptions{Mine: !c.Everybody})
 	looked := time.Now()
 	for n := 1; err == nil; n++ {
 		if err := sleep(ctx, c.Interval.Duration()); err != nil {
 			return err
 		}
 		var now []namedStats
-		if now, err = gatherStats(ctx, cl, c.Sessions); err != nil {
+		if now, err = gatherStats(ctx, cl, c.Sessions, sandkasten.ListSessionsOptions{Mine: !c.Everybody}); err != nil {
 			break
 		}
 		at := time.Now()
@@ -62,13 +65,20 @@ func (c topCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 
 // show prints what sessions used between two looks.
 func (c topCmd) show(a *cli.App, all []used) error {
+	if c.By == "memory" {
+		slices.SortStableFunc(all, func(a, b used) int { return cmp.Compare(b.MemoryBytes, a.MemoryBytes) })
+	}
 	if done, err := c.Done(a, all); done || err != nil {
 		return err
 	}
 	if show.IsTerminal(a.Out) {
 		fmt.Fprint(a.Out, "\x1b[H\x1b[2J") //nolint:errcheck // the table after it tells
 	}
-	return show.Table(a.Out, topRows(all))
+	rows := topRows(all)
+	if c.Everybody {
+		rows = withColumn(rows, "OWNER", func(i int) string { return all[i].Owner })
+	}
+	return show.Table(a.Out, rows)
 }
 
 // sleep waits, or returns why the context has ended.

@@ -37,7 +37,7 @@ type Role string
 // The roles.
 const (
 	RoleUser  Role = "user"
-	RoleAdmin Role = "admin" // with a key of ScopeAdmin: see and change everything
+	RoleAdmin Role = "admin" // with a key of ScopeAdmin: see and end everything, and change users
 )
 
 // State is whether a user's keys are taken.
@@ -72,6 +72,7 @@ type User struct {
 	State        State
 	PasswordHash string // "" is no password
 	Quota        Quota
+	Rights       Rights
 	CreatedAt    time.Time
 }
 
@@ -130,6 +131,10 @@ type Options struct {
 	// repeated after a failure, also by later daemons, and called for several owners at
 	// once. When ctx is done it returns soon, with an error if something is left.
 	RemoveOwned func(ctx context.Context, owner string) error
+
+	// Opened is called before a user holds a key, password or e-mail address that another
+	// sets, who could use it. An error keeps that from being. Nil tells nobody.
+	Opened func(ctx context.Context, by, user, what string) error
 
 	// Changed is told whose account is another than before, or which of the user's keys
 	// if that is not empty. It must not block. Nil is told nothing.
@@ -201,6 +206,9 @@ func New(ctx context.Context, o Options) (*Accounts, error) {
 	}
 	if o.Changed == nil {
 		o.Changed = func(string, string) {}
+	}
+	if o.Opened == nil {
+		o.Opened = func(context.Context, string, string, string) error { return nil }
 	}
 	if o.Reserved == nil {
 		o.Reserved = func(string) bool { return false }

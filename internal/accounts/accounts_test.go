@@ -22,7 +22,7 @@ import (
 
 // operator is the daemon's own key, and configured the one of another owner.
 var (
-	operator   = auth.Principal{Owner: auth.Admin, ID: "api_key", Scopes: auth.ScopeDaemon}
+	operator   = auth.Principal{Owner: auth.Admin, ID: "api_key", Scopes: auth.ScopeDaemon | auth.ScopeOversee}
 	configured = auth.Principal{Owner: "carol", ID: "api_keys[0]"}
 )
 
@@ -146,7 +146,7 @@ func TestKeyIsItsUsers(t *testing.T) {
 		{"alice", accounts.ScopeRead, auth.Principal{Owner: "alice", Quota: "alice", ReadOnly: true}},
 		{"root", accounts.ScopeRun, auth.Principal{Owner: "root", Quota: "root"}},
 		{"root", accounts.ScopeRead, auth.Principal{Owner: "root", Quota: "root", ReadOnly: true}},
-		{"root", accounts.ScopeAdmin, auth.Principal{Owner: "root", Quota: "root", Scopes: auth.ScopeEveryOwner | auth.ScopeDaemon}},
+		{"root", accounts.ScopeAdmin, auth.Principal{Owner: "root", Quota: "root", Scopes: auth.ScopeOversee | auth.ScopeDaemon}},
 	}
 	later := s.restarted
 	for _, tt := range tests {

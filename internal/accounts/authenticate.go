@@ -72,7 +72,11 @@ func (a *Accounts) hashOfKey(id string) (hash auth.Hash, ok bool) {
 	if k == nil {
 		return hash, false
 	}
-	return k.Hash, k.usable(time.Now())
+	hash = k.Hash
+	if k.principal().Has(auth.ScopeEveryOwner) {
+		hash[0]++ // what was made by the right ends with it
+	}
+	return hash, k.usable(time.Now())
 }
 
 // Watch implements auth.Watcher.
@@ -105,8 +109,8 @@ func (k *key) usable(now time.Time) bool { return k.user.State == Active && !k.e
 // principal is who shows k. The caller holds mu.
 func (k *key) principal() auth.Principal {
 	p := auth.Principal{Owner: k.user.Name, ID: k.ID, Quota: k.user.Name, ReadOnly: k.Scope == ScopeRead}
-	if k.user.Role == RoleAdmin && k.Scope == ScopeAdmin {
-		p.Scopes = auth.ScopeEveryOwner | auth.ScopeDaemon
+	if k.Scope == ScopeAdmin {
+		p.Scopes = k.user.scopes()
 	}
 	return p
 }

@@ -82,6 +82,9 @@ func (a *Accounts) CreateKey(ctx context.Context, p auth.Principal, req KeyReque
 	if err := c.grant(&k, u); err != nil {
 		return NewKey{}, err
 	}
+	if u, err = a.openedWithKey(ctx, c, u); err != nil {
+		return NewKey{}, err
+	}
 	old, err := a.replaced(u, now)
 	if err != nil {
 		return NewKey{}, err

@@ -20,6 +20,24 @@ type Quota struct {
 	SnapshotMB     *int64   `json:"snapshot_mb,omitempty"`
 	NetworkMB      *int64   `json:"network_mb_per_month,omitempty"`
 	SessionSeconds *int64   `json:"session_seconds_per_month,omitempty"`
+
+	Images  *int   `json:"max_images,omitempty"` // that the user made, by Rights.Images
+	ImageMB *int64 `json:"image_mb,omitempty"`
+}
+
+// What a user who may make images may have of them where the quota does not say.
+const (
+	DefaultImages  = 10
+	DefaultImageMB = 20 << 10
+)
+
+// ImageRoom returns how many images the user may have, and of how many bytes together, each
+// 0 for no limit.
+func (q Quota) ImageRoom() (count int, bytes int64) {
+	count, bytes = DefaultImages, DefaultImageMB
+	set(&count, q.Images)
+	set(&bytes, q.ImageMB)
+	return count, bytes << 20
 }
 
 // What a quota may be at most. The API's document says the same.
@@ -62,6 +80,8 @@ func (q Quota) check() error {
 		{"snapshot_mb", whole(q.SnapshotMB), MaxQuotaMB},
 		{"network_mb_per_month", whole(q.NetworkMB), MaxQuotaMB},
 		{"session_seconds_per_month", whole(q.SessionSeconds), MaxQuotaSeconds},
+		{"max_images", count(q.Images), MaxQuotaCount},
+		{"image_mb", whole(q.ImageMB), MaxQuotaMB},
 	} {
 		if !(one.value >= 0 && one.value <= one.most) { // also what is no number
 			return errdefs.Invalid("quota."+one.name, "must be from 0, which is no limit, to %.0f", one.most)
@@ -145,6 +165,8 @@ type QuotaChange struct {
 	MemoryMB, DiskMB          Change[int64]
 	SnapshotMB                Change[int64]
 	NetworkMB, SessionSeconds Change[int64]
+	Images                    Change[int]
+	ImageMB                   Change[int64]
 }
 
 // apply changes a quota. A nil change changes nothing.
@@ -161,4 +183,6 @@ func (c *QuotaChange) apply(q *Quota) {
 	c.SnapshotMB.apply(&q.SnapshotMB)
 	c.NetworkMB.apply(&q.NetworkMB)
 	c.SessionSeconds.apply(&q.SessionSeconds)
+	c.Images.apply(&q.Images)
+	c.ImageMB.apply(&q.ImageMB)
 }

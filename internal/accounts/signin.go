@@ -24,11 +24,7 @@ func (u User) TokenPrincipal(name string) auth.Principal { return u.Principal("t
 // Principal is u as who has signed in, which signIn names. It may what the user's
 // role may.
 func (u User) Principal(signIn string) auth.Principal {
-	p := auth.Principal{Owner: u.Name, ID: signInPrefix + signIn, Quota: u.Name}
-	if u.Role == RoleAdmin {
-		p.Scopes = auth.ScopeEveryOwner | auth.ScopeDaemon
-	}
-	return p
+	return auth.Principal{Owner: u.Name, ID: signInPrefix + signIn, Quota: u.Name, Scopes: u.scopes()}
 }
 
 // signedIn is the caller behind the principal of a browser.
@@ -53,12 +49,16 @@ func (u User) signInScope() Scope {
 	return ScopeRun
 }
 
-// Stamp is what a sign-in depends on: with another role, state or password the user
+// Stamp is what a sign-in depends on: with another role, state, password or right to look into what others have the user
 // has to sign in again. It tells nothing of the password.
 type Stamp [sha256.Size]byte
 
 func (u User) stamp() Stamp {
-	return sha256.Sum256(fmt.Appendf(nil, "%s %s %s %s", u.ID, u.Role, u.State, u.PasswordHash))
+	text := fmt.Appendf(nil, "%s %s %s %s", u.ID, u.Role, u.State, u.PasswordHash)
+	if u.Rights.Inspect {
+		text = append(text, " inspect"...)
+	}
+	return sha256.Sum256(text)
 }
 
 // StampOf returns the stamp of a user who is active.

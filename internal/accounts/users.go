@@ -58,6 +58,7 @@ func (a *Accounts) CreateUser(ctx context.Context, p auth.Principal, req UserReq
 	if made.PasswordHash, err = newPassword(ctx, req.Password); err != nil {
 		return User{}, err
 	}
+	made.Rights.Unopened = req.Password == "" && !req.SelfMade
 	a.changes.Lock()
 	defer a.changes.Unlock()
 	if err := a.checkRoom(req); err != nil {
@@ -130,7 +131,7 @@ func (a *Accounts) replaceUser(u User) (before *user) {
 	now := &user{u}
 	before = a.users[u.Name]
 	a.users[u.Name] = now
-	other := before != nil && (before.Role != u.Role || before.State != u.State)
+	other := before != nil && (before.Role != u.Role || before.State != u.State || before.Rights.Inspect != u.Rights.Inspect)
 	if other {
 		a.cut(u.ID) // it may do other things from here on
 	}
@@ -181,6 +182,8 @@ type UserUpdate struct {
 	State    *State  // Active or Disabled
 	Password *string // "" takes it away
 	Quota    *QuotaChange
+	Inspect  *bool       // only by the daemon's own key; it goes with the role admin
+	Images   *ImageRight // only by admins
 
 	// CurrentPassword is the one that the caller has now. It is asked for where the
 	// caller changes how it signs in itself, and shows less than that gives.
@@ -225,13 +228,7 @@ func (a *Accounts) UpdateUser(ctx context.Context, p auth.Principal, name string
 	if u.State == Deleting {
 		return User{}, errDeleting(name)
 	}
-	set(&u.Email, req.Email)
-	set(&u.Role, req.Role)
-	set(&u.State, req.State)
-	req.Quota.apply(&u.Quota)
-	if req.Password != nil {
-		u.PasswordHash = password
-	}
+	u.set(req, password)
 	if err := checkUser(u); err != nil {
 		return User{}, err
 	}
@@ -243,15 +240,50 @@ func (a *Accounts) UpdateUser(ctx context.Context, p auth.Principal, name string
 	if u.State == Deleting {
 		return User{}, errdefs.Invalid("state", "must be active or disabled")
 	}
+	if what := a.openedBy(req); what != "" {
+		if err := a.opens(ctx, c, found.User, what); err != nil {
+			return User{}, err
+		}
+	}
 	return a.putUser(ctx, u)
+}
+
+// set changes u as req says, which checkUpdate has let pass. password is the hash of the
+// new one.
+func (u *User) set(req UserUpdate, password string) {
+	if value(req.Role) == RoleUser {
+		u.Rights.Inspect = false
+	}
+	set(&u.Email, req.Email)
+	set(&u.Role, req.Role)
+	set(&u.State, req.State)
+	set(&u.Rights.Inspect, req.Inspect)
+	set(&u.Rights.Images, req.Images)
+	req.Quota.apply(&u.Quota)
+	if req.Password != nil {
+		u.PasswordHash, u.Rights.Unopened = password, false
+	}
+}
+
+// openedBy names what of an update signs somebody in as the user, or is "".
+func (a *Accounts) openedBy(req UserUpdate) string {
+	switch {
+	case value(req.Password) != "":
+		return "a password"
+	case a.opts.EmailsOpen && value(req.Email) != "":
+		return "an e-mail address"
+	}
+	return ""
 }
 
 // checkUpdate refuses what c may not change of a user that it may know of.
 func (c caller) checkUpdate(name string, req UserUpdate) error {
 	own := c.user != nil && c.user.Name == name
 	switch {
-	case !c.admin && (req.Role != nil || req.State != nil || req.Quota != nil):
-		return errAdminsOnly("change roles, states and quotas")
+	case !c.admin && (req.Role != nil || req.State != nil || req.Quota != nil || req.Inspect != nil || req.Images != nil):
+		return errAdminsOnly("change roles, states, rights and quotas")
+	case req.Inspect != nil && !c.operates():
+		return errdefs.New(errdefs.PermissionDenied, "only the daemon's own key gives and takes the right to look into what others have")
 	case !c.admin && c.key.Scope == ScopeRead:
 		return errdefs.New(errdefs.PermissionDenied, "this key may not change its user")
 	case own && (req.Role != nil || req.State != nil):
@@ -315,6 +347,9 @@ func checkUser(u User) error {
 	}
 	if u.State != Active && u.State != Disabled && u.State != Deleting {
 		return errdefs.Invalid("state", "must be active or disabled")
+	}
+	if err := u.Rights.check(u.Role); err != nil {
+		return err
 	}
 	return u.Quota.check()
 }

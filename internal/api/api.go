@@ -51,6 +51,7 @@ type Route struct {
 	Scope   Scope
 	Handler http.Handler
 	Class   Class // Short if nothing is said
+	Listens bool  // it waits for what happens to one's own, or asks how it goes: no line in the audit log
 	Acts    bool  // it changes something or goes into a sandbox whatever the method: not for keys that only read
 
 	// Turn is for what lists: it waits for no program, and works the longer the more there

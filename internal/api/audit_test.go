@@ -3,13 +3,16 @@ package api_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -80,9 +83,9 @@ func TestAudit(t *testing.T) {
 	}
 	want := []line{
 		{"answered", "alice", "POST /things", 200, 8, 8, map[string]string{"thing": "t1 t2"}},
-		{"answering", "bob", "GET /things/{id}/file/{path...}", 200, 0, 0, map[string]string{"id": "7"}},
-		{"answered", "bob", "GET /things/{id}/file/{path...}", 200, 0, 5000, map[string]string{"id": "7"}},
-		{"answered", "", "GET /things/{id}", 401, 0, -1, map[string]string{"id": "7"}},
+		{"answering", "bob", "GET /things/{id}/file/{path...}", 200, 0, 0, map[string]string{"thing": "7"}},
+		{"answered", "bob", "GET /things/{id}/file/{path...}", 200, 0, 5000, map[string]string{"thing": "7"}},
+		{"answered", "", "GET /things/{id}", 401, 0, -1, map[string]string{"thing": "7"}},
 		{"answered", "bob", "POST (none)", 404, 17, -1, nil},
 	}
 	var got []line
@@ -102,6 +105,69 @@ func TestAudit(t *testing.T) {
 	}
 	if text := string(lines()); strings.Contains(text, "secret") {
 		t.Errorf("a secret is in the log:\n%s", text)
+	}
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Ids of paths are called by what they are of, as what a request makes is. Who listens, or
+// asks how it goes, has no line, unless an admin looks into what another has: that is in the
+// log whatever it is, and says whose it is.
+func TestAuditOfIDsListenersAndInspections(t *testing.T) {
+	dir := t.TempDir()
+	log, err := audit.Open(audit.Options{Dir: dir, MaxBytes: 1 << 20, MaxFiles: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := func(do func(r *http.Request)) http.Handler {
+		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { do(r) })
+	}
+	nothing := func(*http.Request) {}
+	looks := func(r *http.Request) {
+		var all sync.WaitGroup
+		for range 4 { // as one request for many sessions
+			all.Go(func() { api.LooksIn(r.Context(), "alice") })
+		}
+		all.Wait()
+	}
+	handler := api.Handler(api.Options{Authenticator: threeKeys{}, Audit: log}, api.Surface{Name: "test", Routes: []api.Route{
+		{Pattern: "POST /v1/sessions/{id}/fork", Scope: api.Key, Handler: answers(func(r *http.Request) { api.Made(r.Context(), "session", "made") })},
+		{Pattern: "DELETE /v1/sessions/{id}/execs/{exec_id}", Scope: api.Key, Handler: answers(nothing)},
+		{Pattern: "DELETE /v1/users/{name}", Scope: api.Key, Handler: answers(nothing)},
+		{Pattern: "DELETE /v1/image-jobs/{id}", Scope: api.Key, Handler: answers(nothing)},
+		{Pattern: "GET /v1/events", Scope: api.Key, Class: api.Long, Listens: true, Handler: answers(nothing)},
+		{Pattern: "POST /v1/sessions/{id}/wait", Scope: api.Key, Class: api.Long, Listens: true, Handler: answers(nothing)},
+		{Pattern: "GET /v1/sessions/{id}/stream", Scope: api.Key, Class: api.Long, Listens: true, Handler: answers(looks)},
+		{Pattern: "GET /v1/sessions/{id}/read", Scope: api.Key, Handler: answers(looks)},
+	}})
+	for _, request := range []string{
+		"POST /v1/sessions/s1/fork", "DELETE /v1/sessions/s1/execs/e1", "DELETE /v1/users/u1", "DELETE /v1/image-jobs/j1",
+		"GET /v1/events", "POST /v1/sessions/s1/wait", "GET /v1/sessions/s1/stream", "GET /v1/sessions/s1/read",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		r := httptest.NewRequestWithContext(t.Context(), method, "http://localhost"+path, nil)
+		r.Header.Set("X-Api-Key", "bob")
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	page, err := log.Query(t.Context(), audit.Query{Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range slices.Backward(page.Records) {
+		got = append(got, fmt.Sprintln(r.Route, r.IDs, r.Of))
+	}
+	want := []string{
+		fmt.Sprintln("POST /v1/sessions/{id}/fork", map[string]string{"session": "s1 made"}, ""),
+		fmt.Sprintln("DELETE /v1/sessions/{id}/execs/{exec_id}", map[string]string{"session": "s1", "exec": "e1"}, ""),
+		fmt.Sprintln("DELETE /v1/users/{name}", map[string]string{"user": "u1"}, ""),
+		fmt.Sprintln("DELETE /v1/image-jobs/{id}", map[string]string{"image_job": "j1"}, ""),
+		fmt.Sprintln("GET /v1/sessions/{id}/stream", map[string]string{"session": "s1"}, "alice"),
+		fmt.Sprintln("GET /v1/sessions/{id}/read", map[string]string{"session": "s1"}, "alice"),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the log (-want +got):\n%s", diff)
 	}
 	if err := log.Close(); err != nil {
 		t.Error(err)

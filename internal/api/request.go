@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/admission/fairqueue"
@@ -56,6 +57,8 @@ type Request struct {
 	audit   *audit.Log // of the daemon; may be nil
 	audited bool       // it gets a line in the audit log, whatever the answer
 
+	of atomic.Pointer[string] // see LooksIn
+
 	outer *Request // that it is a part of, see Inside; nil for a client's own
 
 	mu    sync.Mutex
@@ -102,6 +105,12 @@ func Made(ctx context.Context, what, id string) {
 		id = before + " " + id // a fork makes several
 	}
 	req.made[what] = id
+}
+
+// LooksIn notes that the request looks into what another owner has, by the right to do so:
+// the audit log has it whatever it is, and says whose that is.
+func LooksIn(ctx context.Context, owner string) {
+	From(ctx).of.Store(&owner) // of several at once
 }
 
 // requestID takes the client's id where it can do no harm in a log or a

@@ -49,6 +49,7 @@ type Entry struct {
 	Requests  int64             `json:"requests,omitempty"` // of event refused: how many
 	RequestID string            `json:"request_id,omitempty"`
 	Owner     string            `json:"owner,omitempty"` // of the key; empty where there was no valid one
+	Of        string            `json:"of,omitempty"`    // whose it is that an admin looked into
 	Remote    string            `json:"remote,omitempty"`
 	Route     string            `json:"route,omitempty"` // method and pattern, as POST /v1/sessions/{id}/exec
 	IDs       map[string]string `json:"ids,omitempty"`   // those in the path, and what was made

@@ -25,16 +25,19 @@ type Query struct {
 	ID           string // of a session or something else, in the path or made
 	Route        string // such as POST /v1/sessions
 	Failed       bool   // a status of 400 and more
+	Changes      bool   // not what only looks, listens or asks again
 	Limit        int    // at least 1
+
+	own string // see Only
 }
 
-// Only narrows q to what an owner did, and not before a time. It returns false if q asks
-// for another's.
+// Only narrows q to what an owner did, or an admin with what the owner has, and not before
+// a time. It returns false if q asks for another's.
 func (q *Query) Only(owner string, since time.Time) bool {
 	if owner == "" || q.Owner != "" && q.Owner != owner {
 		return false
 	}
-	q.Owner = owner
+	q.own = owner
 	if q.Since.Before(since) {
 		q.Since = since
 	}
@@ -44,8 +47,17 @@ func (q *Query) Only(owner string, since time.Time) bool {
 func (q Query) takes(l line) bool {
 	return (q.Before == 0 || l.Seq < q.Before) &&
 		(q.Since.IsZero() || !l.Time.Before(q.Since)) && (q.Until.IsZero() || l.Time.Before(q.Until)) &&
-		(q.Owner == "" || l.Owner == q.Owner) && (q.ID == "" || l.names(q.ID)) &&
+		(q.own == "" || l.Owner == q.own || l.Of == q.own) &&
+		(q.Owner == "" || l.Owner == q.Owner) && (!q.Changes || l.changes()) && (q.ID == "" || l.names(q.ID)) &&
 		(q.Route == "" || l.Route == q.Route) && (!q.Failed || l.Status >= 400)
+}
+
+// changes reports whether the line is of what changes something or runs a program: not of
+// what only looks, listens or asks again. Three routes act on a GET, as browsers need it.
+func (l line) changes() bool {
+	method, path, _ := strings.Cut(l.Route, " ")
+	return method != "GET" && method != "HEAD" ||
+		strings.HasSuffix(path, "/exec/stream") || strings.HasSuffix(path, "/terminal") || strings.HasSuffix(path, "/tunnel")
 }
 
 // names reports whether an id is one of the line's. A request that made several has
@@ -99,7 +111,7 @@ func (l *Log) Query(ctx context.Context, q Query) (Page, error) {
 
 // needles are texts that stand in each line that q takes.
 func (q Query) needles() (all [][]byte) {
-	for _, text := range []string{q.Owner, q.ID, q.Route} {
+	for _, text := range []string{q.Owner, q.own, q.ID, q.Route} {
 		if quoted, err := json.Marshal(text); err == nil && text != "" && string(quoted) == `"`+text+`"` {
 			all = append(all, []byte(text))
 		}
@@ -208,6 +220,9 @@ func (s *scan) line(text []byte) (done bool) {
 		s.page.Next = s.page.Records[len(s.page.Records)-1].Seq
 		return true
 	case s.query.takes(l):
+		if s.query.own != "" && l.Owner != s.query.own { // an admin, of whom no more is told
+			l.Remote, l.RequestID = "", ""
+		}
 		s.page.Records = append(s.page.Records, Record{l.Seq, l.Time, l.Entry})
 	}
 	if s.scanned >= maxScan {

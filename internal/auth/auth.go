@@ -36,7 +36,7 @@ type Hash [sha256.Size]byte
 func HashKey(key string) Hash { return sha256.Sum256([]byte(key)) }
 
 // Admin is the owner of the key that a daemon always has, whose keys have
-// ScopeDaemon.
+// ScopeDaemon and ScopeOversee.
 const Admin = "admin"
 
 // Key is a key that may be used. An owner may have several.
@@ -49,7 +49,7 @@ type Key struct {
 func (k Key) principal() Principal {
 	p := Principal{Owner: k.Owner, ID: k.ID, Quota: k.Owner}
 	if k.Owner == Admin {
-		p.Scopes = ScopeDaemon
+		p.Scopes = ScopeDaemon | ScopeOversee
 	}
 	return p
 }

@@ -34,7 +34,7 @@ func keys(t *testing.T, known ...auth.Key) *auth.Keys {
 func TestAuthenticate(t *testing.T) {
 	k := keys(t, auth.Key{"1", "alice", auth.HashKey("a-key")}, auth.Key{"2", auth.Admin, auth.HashKey("b-key")})
 	for key, want := range map[string]auth.Principal{
-		"a-key": {Owner: "alice", ID: "1", Quota: "alice"}, "b-key": {Owner: auth.Admin, ID: "2", Quota: auth.Admin, Scopes: auth.ScopeDaemon},
+		"a-key": {Owner: "alice", ID: "1", Quota: "alice"}, "b-key": {Owner: auth.Admin, ID: "2", Quota: auth.Admin, Scopes: auth.ScopeDaemon | auth.ScopeOversee},
 	} {
 		if p, err := k.Authenticate(t.Context(), key); err != nil || p != want {
 			t.Errorf("%q: %+v, %v", key, p, err)

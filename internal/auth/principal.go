@@ -22,13 +22,21 @@ type Scopes uint8
 
 // The scopes.
 const (
-	ScopeEveryOwner Scopes = 1 << iota // use what any owner has
+	ScopeEveryOwner Scopes = 1 << iota // use what any owner has, and look into it
 	ScopeHelpers                       // see the hidden sessions behind the files of workspaces
 	ScopeDaemon                        // see what is the whole daemon's: metrics, the pool, all images
+	ScopeOversee                       // see the sessions of every owner and end them, and look into none
 )
 
 // Has reports whether p has a scope.
 func (p Principal) Has(scope Scopes) bool { return p.Scopes&scope == scope }
+
+// Oversees reports whether p sees the sessions of every owner, and may end them.
+func (p Principal) Oversees() bool { return p.Scopes&(ScopeOversee|ScopeEveryOwner) != 0 }
+
+// OwnsAll reports whether p uses what any owner has as if it were its own, and nobody is
+// told: a part of the daemon, or any client of one without keys. An admin does not.
+func (p Principal) OwnsAll() bool { return p.Has(ScopeEveryOwner) && !p.Has(ScopeOversee) }
 
 // With returns p with one scope more.
 func (p Principal) With(scope Scopes) Principal {

@@ -11,7 +11,9 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/accounts/browser"
+	"github.com/sandkasten/sandkasten/internal/accounts/inspections"
 	"github.com/sandkasten/sandkasten/internal/accounts/oidc"
+	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/events/sources"
@@ -28,13 +30,28 @@ func (d *Daemon) openAccounts(ctx context.Context, rows *store.Store) (err error
 	for _, k := range d.cfg.APIKeys {
 		configured[k.Owner] = true
 	}
+	d.looks = inspections.New(rows)
 	d.accounts, err = accounts.New(ctx, accounts.Options{
 		Store: rows, Log: d.log, Changed: sources.Accounts(d.events),
 		Reserved:    func(name string) bool { return configured[name] },
+		Opened:      d.opened,
 		EmailsOpen:  d.cfg.OIDC.Issuer != "" && d.cfg.OIDC.LinkUsers,
 		RemoveOwned: func(ctx context.Context, owner string) error { return d.removeAll(ctx, rows, owner) },
 	})
 	return err
+}
+
+// opened tells a user who has given them a key, or set what signs them in.
+func (d *Daemon) opened(ctx context.Context, by, user, what string) error {
+	api.LooksIn(ctx, user)
+	return d.looks.Note(ctx, inspections.Kind{Owner: user, By: by, What: what})
+}
+
+// lookIn tells an owner which admin looks into a session of theirs, and has the audit log
+// say whose it is.
+func (d *Daemon) lookIn(ctx context.Context, p auth.Principal, owner, id string) error {
+	api.LooksIn(ctx, owner)
+	return d.looks.Note(ctx, inspections.Kind{Owner: owner, By: p.Owner, What: "a session", Session: id})
 }
 
 // removeAll removes what an owner has, so that the next one of that name begins with
@@ -47,7 +64,7 @@ func (d *Daemon) removeAll(ctx context.Context, rows *store.Store, owner string)
 	if err := removeOwned(ctx, d.manager, owner); err != nil {
 		return err
 	}
-	if err := errors.Join(rows.ForgetEnded(ctx, owner), d.scopes.Forget(ctx, owner), d.usage.Forget(ctx, owner)); err != nil {
+	if err := errors.Join(rows.ForgetEnded(ctx, owner), d.scopes.Forget(ctx, owner), d.usage.Forget(ctx, owner), d.looks.Forget(ctx, owner)); err != nil {
 		return err
 	}
 	d.events.ForgetOwner(owner) // at last: all of the above is told by events

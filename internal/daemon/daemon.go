@@ -19,6 +19,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/accounts/browser"
+	"github.com/sandkasten/sandkasten/internal/accounts/inspections"
 	"github.com/sandkasten/sandkasten/internal/accounts/oidc"
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/api"
@@ -85,6 +86,7 @@ type Daemon struct {
 
 	configured *auth.Keys
 	accounts   *accounts.Accounts
+	looks      *inspections.Inspections
 	signIns    *browser.SignIns
 	oidc       *oidc.Provider // nil if there is none
 	quotas     auth.Quotas
@@ -249,6 +251,7 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	sessions.Networks.ImageGroups = d.groupsOf
 	sessions.Admit, sessions.Freed, sessions.Snapshots.RoomToEnd = d.admitSession(gate), d.freed(gate), gate.RoomToEnd
 	sessions.FetchImage = (&sourceImages{library: d.library, sources: maps.Collect(drivers.Able[runtime.ImageSource](d.drivers))}).fetch
+	sessions.LookIn = d.lookIn
 	sessions.Settled = func() {
 		d.usage.Settled(ctx)
 		close(d.settled)

@@ -35,6 +35,7 @@ func (d *Daemon) surfaces(previews *preview.Previews, registry *prometheus.Regis
 			Images:      d.library,
 			Accounts:    d.accounts,
 			Usage:       d.usage,
+			Inspections: d.looks,
 			SignIns:     d.signIns,
 			OIDC:        d.oidc,
 			Home:        d.home(),

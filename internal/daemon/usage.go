@@ -15,7 +15,7 @@ func (d *Daemon) openUsage(rows *store.Store) {
 	d.usage = usage.New(usage.Options{
 		Store: rows, Sessions: rows, Log: d.log, Quotas: d.quotas,
 		Traffic: d.traffic,
-		CPUTime: d.cpuTime,
+		Measure: d.measure,
 	})
 }
 
@@ -32,14 +32,14 @@ func (d *Daemon) traffic() map[string]usage.Traffic {
 	return all
 }
 
-// cpuTime is the processor time of a sandbox since it began to live.
-func (d *Daemon) cpuTime(ctx context.Context, id runtime.ID) (time.Duration, error) {
+// measure returns the processor time of a sandbox since it began to live, and its memory now.
+func (d *Daemon) measure(ctx context.Context, id runtime.ID) (cpu time.Duration, memory int64, err error) {
 	sandbox, err := d.drivers.Driver.Open(ctx, id)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	stats, err := sandbox.Stats(ctx)
-	return time.Duration(stats.CPUUsageUsec) * time.Microsecond, err
+	return time.Duration(stats.CPUUsageUsec) * time.Microsecond, stats.MemoryBytes, err
 }
 
 // clockSet has times told by the wall clock as it is now.

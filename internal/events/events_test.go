@@ -73,6 +73,9 @@ func TestSubscribersSeeWhatTheirFilterChooses(t *testing.T) {
 		{"kinds", events.Filter{EveryOwner: true, Daemon: true, Kinds: []events.Kind{events.Exec, events.Pool}}, "a1 pool"},
 		{"a kind of the daemon without the right", events.Filter{EveryOwner: true, Kinds: []events.Kind{events.Pool}}, ""},
 		{"a session", events.Filter{EveryOwner: true, Daemon: true, Session: "a1"}, "a1 a1"},
+		{"another's insides are closed", events.Filter{EveryOwner: true, Closed: true, Own: "bob"}, "a1 a2 b1"},
+		{"the own are open", events.Filter{EveryOwner: true, Closed: true, Own: "alice"}, "a1 a1 a2 b1"},
+		{"another's alone are closed", events.Filter{Owner: "alice", Closed: true, Own: "bob"}, "a1 a2"},
 		{"another's session", events.Filter{Owner: "bob", Session: "a1"}, ""},
 	}
 	for _, tt := range tests {

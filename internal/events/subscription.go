@@ -23,6 +23,8 @@ type Filter struct {
 	EveryOwner bool   // of all owners
 	Owner      string // else of this one
 	Daemon     bool   // also those of the daemon
+	Closed     bool   // of others nothing that runs in their sessions
+	Own        string // whose is not of others
 	Kinds      []Kind // none are all that the subscriber may see
 	Session    string // only those about one session; "" is no matter
 }
@@ -31,6 +33,7 @@ type Filter struct {
 type Rights struct {
 	Owner      string // what is of this owner
 	EveryOwner bool   // and of all others
+	Closed     bool   // but for what runs in their sessions
 	Daemon     bool   // and what is the daemon's
 }
 
@@ -58,7 +61,7 @@ func (h *Hub) SubscribeFor(r Rights, req Request) (*Subscription, error) {
 	}
 	return h.Subscribe(Filter{
 		EveryOwner: r.EveryOwner && req.Owner == "", Owner: cmp.Or(req.Owner, r.Owner), Daemon: r.Daemon && req.Owner == "",
-		Kinds: req.Kinds, Session: req.Session,
+		Kinds: req.Kinds, Session: req.Session, Closed: r.Closed, Own: r.Owner,
 	}, req.After)
 }
 
@@ -86,6 +89,9 @@ func (f *Filter) Sees(k Kind) bool {
 func (f *Filter) chooses(e *Event) bool {
 	kind := e.Type.Kind()
 	if !f.Sees(kind) || f.Session != "" && e.Session != f.Session {
+		return false
+	}
+	if f.Closed && kind.inside() && e.Owner != f.Own {
 		return false
 	}
 	return kind.OfDaemon() || f.EveryOwner || e.Owner == f.Owner

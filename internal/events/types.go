@@ -29,6 +29,10 @@ func (k Kind) OfDaemon() bool { return k == Image || k == Pool || k == Account }
 // ofSession reports whether events of a kind are about one session.
 func (k Kind) ofSession() bool { return k == Session || k == Exec || k == Network }
 
+// inside reports whether events of a kind tell of what runs in a session: to look there is
+// a right of its own.
+func (k Kind) inside() bool { return k == Exec || k == Network }
+
 // Type is what happened. The strings are part of the API.
 type Type string
 

@@ -219,7 +219,7 @@ func (s *Service) Get(ctx context.Context, p auth.Principal, ref string) (Sessio
 // List returns the principal's sessions, newest first.
 func (s *Service) List(ctx context.Context, p auth.Principal) ([]Session, error) {
 	owner := &p.Owner
-	if p.Has(auth.ScopeEveryOwner) {
+	if p.OwnsAll() {
 		owner = nil
 	}
 	all, err := s.opts.Store.OrchestratedOf(ctx, owner)
@@ -237,7 +237,7 @@ func (s *Service) List(ctx context.Context, p auth.Principal) ([]Session, error)
 // find returns the row of a session that p may use.
 func (s *Service) find(ctx context.Context, p auth.Principal, ref string) (Session, error) {
 	found, err := s.opts.Store.GetOrchestrated(ctx, ref)
-	if errdefs.Is(err, errdefs.NotFound) || err == nil && found.Owner != p.Owner && !p.Has(auth.ScopeEveryOwner) {
+	if errdefs.Is(err, errdefs.NotFound) || err == nil && found.Owner != p.Owner && !p.OwnsAll() {
 		return Session{}, errNoSession()
 	}
 	return s.withSeen(found), err

@@ -171,6 +171,6 @@ func withoutToken(query string) string {
 
 // allowed refuses the session of another owner, as if there were none.
 func (p *Previews) allowed(ctx context.Context, t Target) error {
-	_, err := p.opts.Manager.Sessions.Get(ctx, api.Caller(ctx), t.Session)
+	_, err := p.opts.Manager.Sessions.Enter(ctx, api.Caller(ctx), t.Session)
 	return err
 }

@@ -101,6 +101,7 @@ const (
 	CSRFToken     Protection = "csrf-token"    // beside a cookie
 	HeaderCount   Protection = "header-count"  // as they arrive
 	OwnPassword   Protection = "own-password"  // is changed by who knows it, or may all that it gives
+	Inspect       Protection = "inspect"       // is a right of its own, for admins
 	PreviewEnd    Protection = "preview-end"   // with the credential that a preview token was made with
 	CookieRoutes  Protection = "cookie-routes" // that take a cookie: none that leads into a sandbox
 	CookieFlags   Protection = "cookie-flags"  // which keep it from scripts and from other sites

@@ -99,7 +99,7 @@ func (s *Service) List(ctx context.Context, p auth.Principal, scope string, incl
 	if err := Check("scope", scope); err != nil {
 		return nil, err
 	}
-	p.Scopes &^= auth.ScopeEveryOwner
+	p.Scopes &^= auth.ScopeEveryOwner | auth.ScopeOversee
 	all, err := s.opts.Sessions.List(ctx, p, session.ListRequest{IncludeEnded: includeEnded})
 	if err != nil {
 		return nil, err

@@ -246,7 +246,7 @@ func (m *creation) undo(ctx context.Context, cause error) error {
 	end, reason := Failed, "its sandbox could not be made: "+errdefs.MessageOf(cause)
 	switch {
 	case !m.entry.Wanted():
-		end, reason = Destroyed, reasonDestroyed
+		end, reason = Destroyed, "a client destroyed it"
 		cause = errdefs.Wrap(cause, errdefs.Conflict, "session %s was destroyed while it was created", s.ID)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		reason = "its sandbox was not ready in time"

@@ -11,14 +11,14 @@ import (
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/access"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
 const (
-	reasonDestroyed = "a client destroyed it"
-	reasonDied      = "its runner died"
-	reasonKept      = "its runner died; its files are kept"
-	reasonBroke     = "its runner broke the protocol"
+	reasonDied  = "its runner died"
+	reasonKept  = "its runner died; its files are kept"
+	reasonBroke = "its runner broke the protocol"
 )
 
 // ending says, of a session as it is, to what end it comes and why. "" is none:
@@ -39,19 +39,18 @@ func (c *Sessions) Destroy(ctx context.Context, p auth.Principal, id ID) (err er
 	if err := c.checkReady(); err != nil {
 		return err
 	}
-	e := c.lookup(p, id)
+	e, _, err := c.known(ctx, p, id, access.See)
 	if e == nil {
-		_, err := c.row(ctx, p, id) // ended before, or never was
-		return err
+		return err // it ended before, or never was
 	}
-	return c.destroy(ctx, e)
+	return c.destroy(ctx, e, access.By(p, e.owner))
 }
 
-// destroy is Destroy of a session that has not ended.
-func (c *core) destroy(ctx context.Context, e *entry) error {
+// destroy is Destroy of a session that has not ended, in the name of by.
+func (c *core) destroy(ctx context.Context, e *entry, by string) error {
 	e.Refuse()
 	e.cancelCreate()
-	return c.endLocked(ctx, e, as(Destroyed, reasonDestroyed))
+	return c.endLocked(ctx, e, as(Destroyed, by+" destroyed it"))
 }
 
 // whyDead is what is known of the end of a sandbox that the driver calls dead, or

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/events"
+	"github.com/sandkasten/sandkasten/internal/session/access"
 )
 
 // Events is what happens to sessions and the rest, for those who may know of it.
@@ -14,13 +15,15 @@ type Events struct{ *core }
 // owner, and what is the daemon's only with that scope. With an id it is of what
 // happens to that session. The caller closes it.
 func (c *Events) Subscribe(ctx context.Context, p auth.Principal, id ID, req events.Request) (*events.Subscription, error) {
+	rights := events.Rights{Owner: p.Owner, EveryOwner: access.KnowsAll(p), Closed: p.Has(auth.ScopeOversee), Daemon: p.Has(auth.ScopeDaemon)}
 	if id != "" {
-		if _, err := (&Sessions{c.core}).Get(ctx, p, id); err != nil {
+		if _, _, err := c.known(ctx, p, id, access.ToWatch(p)); err != nil {
 			return nil, err
 		}
+		rights.Closed = rights.Closed && access.ToWatch(p) == access.See
 	}
 	req.Session = string(id)
-	return c.opts.Events.SubscribeFor(events.Rights{Owner: p.Owner, EveryOwner: usesEveryOwner(p), Daemon: p.Has(auth.ScopeDaemon)}, req)
+	return c.opts.Events.SubscribeFor(rights, req)
 }
 
 // Event is the Data of events about a session: how it is now, and of

@@ -13,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/absence"
+	"github.com/sandkasten/sandkasten/internal/session/access"
 	"github.com/sandkasten/sandkasten/internal/session/execwatch"
 	"github.com/sandkasten/sandkasten/internal/session/ids"
 	"github.com/sandkasten/sandkasten/internal/session/laststats"
@@ -21,6 +22,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // Manager is what every surface calls: services over one registry of live
@@ -88,7 +90,7 @@ func New(o Options) *Manager {
 	stopper, _ := o.Driver.(runtime.Stopper)
 	forker, _ := o.Driver.(runtime.Forker)
 	volumes, _ := o.Driver.(runtime.WorkspaceKeeper)
-	c := &core{statAsker: laststats.New(), registry: &registry{store: o.Store, live: map[ID]*entry{}, byKey: map[key]*entry{}, byName: map[named]*entry{}}, opts: o, watch: &execwatch.Watch{Events: o.Events}, driver: o.Driver, stops: stopper, forks: forker, log: o.Log}
+	c := &core{statAsker: laststats.New(), registry: &registry{store: o.Store, lookIn: o.LookIn, live: map[ID]*entry{}, byKey: map[key]*entry{}, byName: map[named]*entry{}}, opts: o, watch: &execwatch.Watch{Events: o.Events}, driver: o.Driver, stops: stopper, forks: forker, log: o.Log}
 	c.workspaces = workspaces.New(o.Workspaces, volumes, host{c}, o.DestroyTimeout, o.Log)
 	c.snapshots = snapshots.New(o.Snapshots, host{c}, o.Quotas)
 	c.secrets = secrets.New(o.Secrets)
@@ -100,6 +102,7 @@ func New(o Options) *Manager {
 	execs, files := ops.New(host{c}, ops.Options{
 		ExecTimeout: o.Defaults.ExecTimeout, MaxExecTimeout: o.Maxima.ExecTimeout, KillGrace: o.KillGrace, TerminalDetach: o.TerminalDetach,
 		OutputBytes: o.Defaults.OutputBytes, FileBytes: o.Maxima.FileBytes, Watch: c.watch,
+		OfDoor: func(session string, one protocol.Port) bool { return c.networks.OfDoor(session, one) },
 	})
 	return &Manager{
 		Sessions: &Sessions{c}, Execs: execs, Files: files, Events: &Events{c}, Upkeep: &Upkeep{c},
@@ -119,10 +122,14 @@ func (m *Manager) Absent() []string { return m.core.absent.Names() }
 
 // Get returns one session, also one that ended not long ago.
 func (c *Sessions) Get(ctx context.Context, p auth.Principal, id ID) (Session, error) {
-	if e := c.lookup(p, id); e != nil {
-		return e.snapshot(), nil
-	}
-	return c.row(ctx, p, id)
+	_, s, err := c.known(ctx, p, id, access.See)
+	return s, err
+}
+
+// Enter is Get of a session that p may use, for who is about to look into it.
+func (c *Sessions) Enter(ctx context.Context, p auth.Principal, id ID) (Session, error) {
+	_, s, err := c.known(ctx, p, id, access.Use)
+	return s, err
 }
 
 // ListRequest selects sessions, of those that the caller may see. Owner is not looked at.
@@ -131,7 +138,7 @@ type ListRequest = ListFilter
 // List returns the sessions that match, oldest first.
 func (c *Sessions) List(ctx context.Context, p auth.Principal, req ListRequest) ([]Session, error) {
 	filter := ListFilter{IncludeEnded: req.IncludeEnded, Helpers: req.Helpers && p.Has(auth.ScopeHelpers)}
-	if !usesEveryOwner(p) {
+	if !access.KnowsAll(p) {
 		filter.Owner = &p.Owner
 	}
 	if c.checkReady() != nil {
@@ -144,7 +151,7 @@ func (c *Sessions) List(ctx context.Context, p auth.Principal, req ListRequest) 
 	var found []Session
 	seen := make(map[ID]bool)
 	for _, e := range c.entries() {
-		if mayUse(p, e.owner, e.helper) && (filter.Helpers || !e.helper) {
+		if access.May(p, access.See, e.owner, e.helper) && (filter.Helpers || !e.helper) {
 			found = append(found, e.snapshot())
 			seen[e.id] = true
 		}
@@ -166,7 +173,10 @@ func (c *Sessions) List(ctx context.Context, p auth.Principal, req ListRequest) 
 
 // Stats returns what a session uses now. Asking is not activity.
 func (c *Sessions) Stats(ctx context.Context, p auth.Principal, id ID) (runtime.Stats, error) {
-	e, err := c.running(ctx, p, id)
+	e, err := c.livingTo(ctx, p, id, access.See)
+	if err == nil {
+		err = c.reachable(ctx, e)
+	}
 	if err != nil {
 		return runtime.Stats{}, err
 	}
@@ -183,7 +193,7 @@ func (c *Sessions) Stats(ctx context.Context, p auth.Principal, id ID) (runtime.
 func (c *Sessions) LastStats(ctx context.Context, p auth.Principal, ids []ID) []laststats.Reading {
 	subjects := make([]laststats.Subject, len(ids))
 	for i, id := range ids {
-		if e := c.lookup(p, id); e != nil && e.snapshot().State.Alive() {
+		if e := c.lookup(p, id, access.See); e != nil && e.snapshot().State.Alive() {
 			subjects[i] = laststats.Subject{Last: &e.lastStats, Sandbox: e.box().sandbox}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session/access"
 	"github.com/sandkasten/sandkasten/internal/session/ids"
 )
 
@@ -54,11 +55,11 @@ func (c *Sessions) Find(p auth.Principal, ref string) (ID, error) {
 	if e := c.byName[named{p.Owner, ref}]; e != nil && ref != "" {
 		return e.id, nil
 	}
-	everyone := p.Has(auth.ScopeEveryOwner)
+	byName := p.OwnsAll() // to others a name is of the own sessions alone, so that no admin ends another's by it
 	var found []ID
 	for id, e := range c.live {
-		called := everyone && ref != "" && e.name == ref || len(ref) >= MinPrefix && strings.HasPrefix(string(id), ref)
-		if called && mayUse(p, e.owner, false) {
+		called := byName && ref != "" && e.name == ref || len(ref) >= MinPrefix && strings.HasPrefix(string(id), ref)
+		if called && access.May(p, access.See, e.owner, e.helper) {
 			found = append(found, id)
 		}
 	}

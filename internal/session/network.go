@@ -8,6 +8,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/access"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
 )
 
@@ -69,11 +70,11 @@ func subjectOf(s Session, b box) networks.Subject {
 }
 
 // Subject implements networks.Sessions.
-func (h host) Subject(ctx context.Context, p auth.Principal, id string) (networks.Subject, error) {
-	if e := h.core.lookup(p, ID(id)); e != nil {
+func (h host) Subject(ctx context.Context, p auth.Principal, id string, need access.Need) (networks.Subject, error) {
+	e, s, err := h.core.known(ctx, p, ID(id), need)
+	if e != nil && err == nil {
 		return e.subject(), nil
 	}
-	s, err := h.core.row(ctx, p, ID(id))
 	return subjectOf(s, box{}), err
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/events"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/access"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
@@ -49,6 +50,8 @@ type Options struct {
 	Admit func(ctx context.Context, owner string) error
 
 	Freed func() // called when a session has ended because Admit found the disk short, before it is asked again; nothing
+
+	LookIn access.LookIn // tells owners who looks into what they have; nil tells nobody
 
 	Events *events.Hub // takes what happens to sessions and in them; nil takes none
 

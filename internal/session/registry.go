@@ -9,7 +9,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/protection"
+	"github.com/sandkasten/sandkasten/internal/session/access"
 	"github.com/sandkasten/sandkasten/internal/session/quota"
 )
 
@@ -17,8 +17,9 @@ import (
 // decides who may use which session, living or ended. It does no I/O under its
 // lock.
 type registry struct {
-	store Store
-	ready atomic.Bool // the sessions of an earlier daemon have been adopted
+	store  Store
+	lookIn access.LookIn
+	ready  atomic.Bool // the sessions of an earlier daemon have been adopted
 
 	mu     sync.Mutex
 	live   map[ID]*entry    // guarded by mu
@@ -41,62 +42,62 @@ func (r *registry) checkReady() error {
 	return errdefs.New(errdefs.Unavailable, "the daemon is starting and takes up its sessions; try again in a second")
 }
 
-// mayUse reports whether p may know of a session.
-func mayUse(p auth.Principal, owner string, helper bool) bool {
-	return (owner == p.Owner || usesEveryOwner(p)) && (!helper || p.Has(auth.ScopeHelpers))
-}
-
-func usesEveryOwner(p auth.Principal) bool {
-	return p.Has(auth.ScopeEveryOwner) || protection.Off(protection.Owner)
-}
-
-// lookup returns the entry of a session that has not ended and that p may use,
-// or nil. What of others is in memory shows neither here nor in row.
-func (r *registry) lookup(p auth.Principal, id ID) *entry {
-	r.mu.Lock()
-	e := r.live[id]
-	r.mu.Unlock()
-	if e == nil || !mayUse(p, e.owner, e.helper) {
+// lookup returns the entry of a session that has not ended and that p may see or
+// use, or nil. What of others is in memory shows neither here nor in row.
+func (r *registry) lookup(p auth.Principal, id ID, need access.Need) *entry {
+	e := r.entry(id)
+	if e == nil || !access.May(p, need, e.owner, e.helper) {
 		return nil
 	}
 	return e
 }
 
-// row returns the row of a session that p may use. That of another owner takes
+// row returns the row of a session that p may see or use. That of another owner takes
 // the same way as one that never was.
-func (r *registry) row(ctx context.Context, p auth.Principal, id ID) (Session, error) {
-	var s Session
-	var err error
-	if usesEveryOwner(p) {
+func (r *registry) row(ctx context.Context, p auth.Principal, id ID, need access.Need) (s Session, err error) {
+	if access.KnowsAll(p) {
 		s, err = r.store.Get(ctx, id)
 	} else {
 		s, err = r.store.GetOwned(ctx, p.Owner, id)
 	}
-	if err == nil && !mayUse(p, s.Owner, s.Helper) {
-		return Session{}, ErrNoSession()
+	if err == nil && !access.May(p, need, s.Owner, s.Helper) {
+		return Session{}, access.Refusal(p, s.Owner, s.Helper)
 	}
 	return s, err
 }
 
-// ErrNoSession is of a session that never was, or is not the caller's.
-func ErrNoSession() error {
-	return errdefs.New(errdefs.NotFound, "no such session").Because(errdefs.NoSuchSession)
+// known returns a session that p may see or use, with its entry if it has not ended.
+// Whose session an admin looks into is told of it before anything is done.
+func (r *registry) known(ctx context.Context, p auth.Principal, id ID, need access.Need) (e *entry, s Session, err error) {
+	if e = r.lookup(p, id, need); e != nil {
+		s = e.snapshot()
+	} else if s, err = r.row(ctx, p, id, need); err != nil {
+		return nil, Session{}, err
+	}
+	if need == access.Use {
+		err = r.lookIn.Tell(ctx, p, s.Owner, string(id))
+	}
+	return e, s, err
 }
+
+// ErrNoSession is of a session that never was, or is not the caller's.
+func ErrNoSession() error { return access.ErrNoSession() }
 
 // living returns the entry of a session that has not ended and that p may use.
 func (r *registry) living(ctx context.Context, p auth.Principal, id ID) (*entry, error) {
+	return r.livingTo(ctx, p, id, access.Use)
+}
+
+// livingTo is living of a session that p may see or use.
+func (r *registry) livingTo(ctx context.Context, p auth.Principal, id ID, need access.Need) (*entry, error) {
 	if err := r.checkReady(); err != nil {
 		return nil, err
 	}
-	e := r.lookup(p, id)
-	if e == nil {
-		s, err := r.row(ctx, p, id)
-		if err != nil {
-			return nil, err
-		}
-		return nil, notRunning(s)
+	e, s, err := r.known(ctx, p, id, need)
+	if err == nil && e == nil {
+		err = notRunning(s)
 	}
-	return e, nil
+	return e, err
 }
 
 // entry returns what is known of a session that has not ended, or nil.

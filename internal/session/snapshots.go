@@ -10,6 +10,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/access"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 )
 
@@ -18,10 +19,7 @@ func (h host) Admit(ctx context.Context) error { return h.core.opts.Admit(ctx, "
 
 // CheckKnown implements snapshots.Sessions.
 func (h host) CheckKnown(ctx context.Context, p auth.Principal, id string) error {
-	if h.core.lookup(p, ID(id)) != nil {
-		return nil
-	}
-	_, err := h.core.row(ctx, p, ID(id))
+	_, _, err := h.core.known(ctx, p, ID(id), access.Use)
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/access"
 	"github.com/sandkasten/sandkasten/internal/session/ids"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
@@ -20,7 +21,7 @@ import (
 func (c *Sessions) Stop(ctx context.Context, p auth.Principal, id ID) (_ Session, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "stop")
 	defer func() { span.End(err) }()
-	e, err := c.living(ctx, p, id)
+	e, err := c.livingTo(ctx, p, id, access.See)
 	if err != nil {
 		return Session{}, err
 	}
@@ -38,7 +39,7 @@ func (c *Sessions) Stop(ctx context.Context, p auth.Principal, id ID) (_ Session
 	case s.State.Alive(), s.State == Stopping && s.End == Stopped:
 		if err = c.stoppable(e); err == nil {
 			e.stopByHand()
-			err = c.end(ctx, e, as(Stopped, "a client stopped it"))
+			err = c.end(ctx, e, as(Stopped, access.By(p, e.owner)+" stopped it"))
 		}
 	default:
 		err = notRunning(s)

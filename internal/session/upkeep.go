@@ -9,18 +9,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/access"
 )
-
-// find returns the entry of a session, or nil: without an error if the session
-// has ended, which leaves nothing to do.
-func (c *Upkeep) find(ctx context.Context, p auth.Principal, id ID) (*entry, error) {
-	e := c.lookup(p, id)
-	if e == nil {
-		_, err := c.row(ctx, p, id)
-		return nil, err
-	}
-	return e, nil
-}
 
 // ofAll does what is for every owner's sessions at once, and refuses who may not.
 func ofAll[T any](p auth.Principal, do func() (T, error)) (done T, err error) {
@@ -53,7 +43,7 @@ func (c *core) survey(ctx context.Context) (runtime.Seen, error) {
 
 // Finish goes on with a stop or an end that could not be finished.
 func (c *Upkeep) Finish(ctx context.Context, p auth.Principal, id ID) error {
-	e, err := c.find(ctx, p, id)
+	e, _, err := c.known(ctx, p, id, access.Use) // no entry and no error: it has ended, which leaves nothing to do
 	if e == nil {
 		return err
 	}
@@ -63,7 +53,7 @@ func (c *Upkeep) Finish(ctx context.Context, p auth.Principal, id ID) error {
 // Expire ends a session whose time is up, or stops it as its OnExpiry says. It looks
 // again first: an operation that came in time keeps the session alive.
 func (c *Upkeep) Expire(ctx context.Context, p auth.Principal, id ID) error {
-	e, err := c.find(ctx, p, id)
+	e, _, err := c.known(ctx, p, id, access.Use)
 	if e == nil || c.opts.Held(ctx, id) {
 		return err
 	}
@@ -76,7 +66,7 @@ func idleFor(d time.Duration) string { return "it was idle for " + d.String() }
 // driver has kept its files, else as crashed. It acts on the driver's positive
 // word only: an error is not death.
 func (c *Upkeep) CheckAlive(ctx context.Context, p auth.Principal, id ID) error {
-	e, err := c.find(ctx, p, id)
+	e, _, err := c.known(ctx, p, id, access.Use)
 	if e == nil {
 		return err
 	}
@@ -105,7 +95,7 @@ func (c *core) checkAlive(ctx context.Context, e *entry) error {
 // StopFailing stops a session whose sandbox cannot go on, as the driver says with the
 // reason, and keeps its files. Where files cannot be kept the session has failed.
 func (c *Upkeep) StopFailing(ctx context.Context, p auth.Principal, id ID, reason string) error {
-	e, err := c.find(ctx, p, id)
+	e, _, err := c.known(ctx, p, id, access.Use)
 	if e == nil {
 		return err
 	}
@@ -125,7 +115,7 @@ func (c *Upkeep) StopFailing(ctx context.Context, p auth.Principal, id ID, reaso
 // as it wants. It looks again first: an operation that came in time keeps the
 // session as it is.
 func (c *Upkeep) Idle(ctx context.Context, p auth.Principal, id ID) error {
-	e, err := c.find(ctx, p, id)
+	e, _, err := c.known(ctx, p, id, access.Use)
 	if e == nil {
 		return err
 	}

@@ -103,7 +103,7 @@ func (h host) EndUsers(ctx context.Context, owner, id string) error {
 	var errs []error
 	for e, s := range h.core.users() {
 		if s.Owner == owner && s.WorkspaceID == id {
-			errs = append(errs, h.core.destroy(ctx, e))
+			errs = append(errs, h.core.destroy(ctx, e, "a client"))
 		}
 	}
 	return errors.Join(errs...)

@@ -40,12 +40,17 @@ CREATE INDEX IF NOT EXISTS user_keys_user ON user_keys (user_id);
 CREATE TABLE IF NOT EXISTS user_quotas (
 	user_id TEXT NOT NULL PRIMARY KEY,
 	quota   TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS user_rights (
+	user_id TEXT NOT NULL PRIMARY KEY,
+	rights  TEXT NOT NULL
 ) STRICT, WITHOUT ROWID`
 
 // Accounts implements accounts.Store.
 func (s *Store) Accounts(ctx context.Context) ([]accounts.User, []accounts.Key, error) {
 	users, err := list(ctx, s, "list users", scanUser, `SELECT id, name, email, role, state, password, created_at,
-		coalesce((SELECT quota FROM user_quotas WHERE user_id = id), '{}') FROM users ORDER BY name`)
+		coalesce((SELECT quota FROM user_quotas WHERE user_id = id), '{}'),
+		coalesce((SELECT rights FROM user_rights WHERE user_id = id), '{}') FROM users ORDER BY name`)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -56,13 +61,16 @@ func (s *Store) Accounts(ctx context.Context) ([]accounts.User, []accounts.Key, 
 
 func scanUser(row row) (u accounts.User, err error) {
 	var created int64
-	var quota string
-	if err := row.Scan(&u.ID, &u.Name, &u.Email, &u.Role, &u.State, &u.PasswordHash, &created, &quota); err != nil {
+	var quota, rights string
+	if err := row.Scan(&u.ID, &u.Name, &u.Email, &u.Role, &u.State, &u.PasswordHash, &created, &quota, &rights); err != nil {
 		return u, err
 	}
 	u.CreatedAt = instant(created)
 	if err := json.Unmarshal([]byte(quota), &u.Quota); err != nil {
 		return u, fmt.Errorf("decode the quota of user %s: %w", u.Name, err)
+	}
+	if err := json.Unmarshal([]byte(rights), &u.Rights); err != nil {
+		return u, fmt.Errorf("decode the rights of user %s: %w", u.Name, err)
 	}
 	return u, nil
 }
@@ -87,6 +95,10 @@ func (s *Store) PutUser(ctx context.Context, u accounts.User) error {
 	if err != nil {
 		return fmt.Errorf("encode a quota: %w", err)
 	}
+	rights, err := json.Marshal(u.Rights)
+	if err != nil {
+		return fmt.Errorf("encode rights: %w", err)
+	}
 	err = s.together(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO users (id, name, email, role, state, password, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 			ON CONFLICT (id) DO UPDATE SET email = ?3, role = ?4, state = ?5, password = ?6`,
@@ -95,6 +107,10 @@ func (s *Store) PutUser(ctx context.Context, u accounts.User) error {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, "INSERT INTO user_quotas (user_id, quota) VALUES (?1, ?2) ON CONFLICT (user_id) DO UPDATE SET quota = ?2", u.ID, string(quota))
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO user_rights (user_id, rights) VALUES (?1, ?2) ON CONFLICT (user_id) DO UPDATE SET rights = ?2", u.ID, string(rights))
 		return err
 	})
 	return wrapChange("write user "+u.Name, err)
@@ -103,7 +119,7 @@ func (s *Store) PutUser(ctx context.Context, u accounts.User) error {
 // DeleteUser implements accounts.Store.
 func (s *Store) DeleteUser(ctx context.Context, id string) error {
 	err := s.together(ctx, func(tx *sql.Tx) error {
-		for _, table := range []string{"user_keys", "user_quotas", "user_identities"} {
+		for _, table := range []string{"user_keys", "user_quotas", "user_rights", "user_identities"} {
 			if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE user_id = ?", id); err != nil {
 				return err
 			}

@@ -188,7 +188,7 @@ func (s *Store) open(ctx context.Context, path string, wait time.Duration) (err 
 	if err := migrate(ctx, s.write); err != nil {
 		return err
 	}
-	for _, table := range []string{clockSQL, networksSQL, secretsSQL, accountsSQL, signInsSQL, identitiesSQL, orchestratorSQL, keepingSQL, artifactsSQL, snapshotNamesSQL, usageSQL, scopesSQL, historySQL, hostHistorySQL} {
+	for _, table := range []string{clockSQL, networksSQL, secretsSQL, accountsSQL, inspectionsSQL, signInsSQL, identitiesSQL, orchestratorSQL, keepingSQL, artifactsSQL, snapshotNamesSQL, usageSQL, scopesSQL, historySQL, hostHistorySQL} {
 		if _, err := s.write.ExecContext(ctx, table); err != nil {
 			return err
 		}

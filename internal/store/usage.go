@@ -24,6 +24,17 @@ const usageSQL = `CREATE TABLE IF NOT EXISTS usage (
 	snapshot_peak INTEGER NOT NULL,
 	PRIMARY KEY (month, owner)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS usage_days (
+	owner       TEXT NOT NULL,
+	day         TEXT NOT NULL,
+	session_us  INTEGER NOT NULL,
+	cpu_us      INTEGER NOT NULL,
+	sent        INTEGER NOT NULL,
+	received    INTEGER NOT NULL,
+	sessions    INTEGER NOT NULL,
+	memory_time INTEGER NOT NULL,
+	PRIMARY KEY (day, owner)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS usage_spans (
 	session TEXT NOT NULL PRIMARY KEY,
 	owner   TEXT NOT NULL,
@@ -97,6 +108,9 @@ func (s *Store) AddUsage(ctx context.Context, c usage.Changes) error {
 				return err
 			}
 		}
+		if err := addDays(ctx, tx, c); err != nil {
+			return err
+		}
 		for _, id := range c.Closed { // before the spans: a session may live again
 			if _, err := tx.ExecContext(ctx, "DELETE FROM usage_spans WHERE session = ?", id); err != nil {
 				return err
@@ -115,9 +129,48 @@ func (s *Store) AddUsage(ctx context.Context, c usage.Changes) error {
 	return wrapChange("write what owners use", err)
 }
 
+// addDays adds to what was used on days, and forgets what is too old.
+func addDays(ctx context.Context, tx *sql.Tx, c usage.Changes) error {
+	for k, a := range c.Days {
+		_, err := tx.ExecContext(ctx, `INSERT INTO usage_days (owner, day, session_us, cpu_us, sent, received, sessions, memory_time)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (day, owner) DO UPDATE SET
+			session_us = session_us + ?3, cpu_us = cpu_us + ?4, sent = sent + ?5, received = received + ?6,
+			sessions = sessions + ?7, memory_time = memory_time + ?8`,
+			k.Owner, string(k.Day), a.SessionTime.Microseconds(), a.CPUTime.Microseconds(), a.Sent, a.Received, a.Sessions, a.MemoryTime)
+		if err != nil {
+			return err
+		}
+	}
+	_, err := tx.ExecContext(ctx, "DELETE FROM usage_days WHERE day < ?", string(usage.DayOf(c.Seen.Add(-usage.DaysKept))))
+	return err
+}
+
+// UsageDays implements usage.Store.
+func (s *Store) UsageDays(ctx context.Context, from, to usage.Day, owner *string) ([]usage.DayUsage, error) {
+	scan := func(row row) (u usage.DayUsage, err error) {
+		var lived, cpu int64
+		err = row.Scan(&u.Owner, &u.Day, &lived, &cpu, &u.Sent, &u.Received, &u.Sessions, &u.MemoryTime)
+		u.SessionTime, u.CPUTime = time.Duration(lived)*time.Microsecond, time.Duration(cpu)*time.Microsecond
+		return u, err
+	}
+	query, args := "SELECT owner, day, session_us, cpu_us, sent, received, sessions, memory_time FROM usage_days WHERE day BETWEEN ? AND ?", []any{string(from), string(to)}
+	if owner != nil {
+		query += " AND owner = ?"
+		args = append(args, *owner)
+	}
+	return list(ctx, s, "list what owners used by day", scan, query, args...)
+}
+
 // ForgetUsage implements usage.Store.
 func (s *Store) ForgetUsage(ctx context.Context, owner string) error {
-	_, err := s.execChange(ctx, "DELETE FROM usage WHERE owner = ?", owner)
+	err := s.together(ctx, func(tx *sql.Tx) error {
+		for _, table := range []string{"usage", "usage_days"} {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE owner = ?", owner); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	return wrapChange("forget what an owner used", err)
 }
 

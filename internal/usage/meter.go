@@ -27,9 +27,9 @@ type Options struct {
 	// Nil knows of none.
 	Traffic func() map[string]Traffic
 
-	// CPUTime returns the processor time of a sandbox since it began to live. Nil
-	// knows of none.
-	CPUTime func(ctx context.Context, id runtime.ID) (time.Duration, error)
+	// Measure returns the processor time of a sandbox since it began to live, and the
+	// bytes of memory that it has now. Nil knows of none.
+	Measure func(ctx context.Context, id runtime.ID) (cpu time.Duration, memory int64, err error)
 
 	// Quotas are those that Check holds. Nil is that of no limits.
 	Quotas auth.Quotas
@@ -48,6 +48,7 @@ type Meter struct {
 	stored  map[string]Amounts  // guarded by mu; of month, by owner
 	writing map[Key]Amounts     // guarded by mu; what is being added to the store
 	pending map[Key]Amounts     // guarded by mu; what is still to be
+	days    map[DayKey]Amounts  // guarded by mu; the same by day
 	spans   map[string]*span    // guarded by mu; of sessions that live
 	started map[string]bool     // guarded by mu; sessions that are being started
 	making  map[string]*making  // guarded by mu; sessions whose create is under way
@@ -63,8 +64,9 @@ type Meter struct {
 type span struct {
 	Span
 
-	sandbox runtime.ID
-	changed bool // it is to be written
+	sandbox  runtime.ID
+	measured time.Time // when its memory was, or its beginning
+	changed  bool      // it is to be written
 }
 
 // making is a create that is under way. The next meter is to know of it if this one dies:
@@ -83,7 +85,7 @@ func New(o Options) *Meter {
 		o.Quotas = auth.FixedQuotas{}
 	}
 	return &Meter{
-		opts: o, kick: make(chan struct{}, 1), pending: make(map[Key]Amounts), stored: make(map[string]Amounts),
+		opts: o, kick: make(chan struct{}, 1), pending: make(map[Key]Amounts), days: make(map[DayKey]Amounts), stored: make(map[string]Amounts),
 		spans: make(map[string]*span), started: make(map[string]bool), making: make(map[string]*making), owned: make(map[string][]string), traffic: make(map[string]Traffic),
 	}
 }
@@ -139,7 +141,7 @@ func (m *Meter) resume(ctx context.Context, state State, rows []session.Session,
 			continue
 		}
 		old.Began = rebase(old.Began, now)
-		m.enter(&span{Span: old, sandbox: s.Sandbox})
+		m.enter(&span{Span: old, sandbox: s.Sandbox, measured: now})
 		switch {
 		case ok && s.State == session.Stopped:
 			m.close(old.Session, rebase(s.LastActivity, now)) // which is that of its stop
@@ -308,9 +310,9 @@ func (m *Meter) observe(s session.Session) {
 // holds mu.
 func (m *Meter) begin(s session.Session, at time.Time) {
 	if at.Equal(s.CreatedAt) {
-		m.add(Key{s.Owner, MonthOf(at)}, Amounts{Sessions: 1})
+		m.add(s.Owner, DayOf(at), Amounts{Sessions: 1})
 	}
-	m.enter(&span{Span: Span{Session: string(s.ID), Owner: s.Owner, Began: at}, sandbox: s.Sandbox, changed: true})
+	m.enter(&span{Span: Span{Session: string(s.ID), Owner: s.Owner, Began: at}, sandbox: s.Sandbox, measured: time.Now(), changed: true})
 }
 
 // enter adds a span. The caller holds mu.
@@ -326,8 +328,8 @@ func (m *Meter) close(id string, at time.Time) {
 	if s == nil {
 		return
 	}
-	for month, part := range split(s.Began, at) {
-		m.add(Key{s.Owner, month}, Amounts{SessionTime: part})
+	for day, part := range split(s.Began, at) {
+		m.add(s.Owner, day, Amounts{SessionTime: part})
 	}
 	m.drop(s)
 	m.closed = append(m.closed, id)
@@ -349,21 +351,25 @@ func (m *Meter) drop(s *span) {
 	}
 }
 
-// add counts. The caller holds mu.
-func (m *Meter) add(k Key, a Amounts) { m.pending[k] = m.pending[k].plus(a) }
+// add counts what was used on a day. The caller holds mu.
+func (m *Meter) add(owner string, day Day, a Amounts) {
+	month, one := Key{owner, day.Month()}, DayKey{owner, day}
+	m.pending[month] = m.pending[month].plus(a)
+	m.days[one] = m.days[one].plus(a)
+}
 
-// split divides a time among the months that it is of. Its length is that of the
+// split divides a time among the days that it is of. Its length is that of the
 // monotonic clock, its end is by the wall clock.
-func split(from, to time.Time) map[Month]time.Duration {
-	parts := make(map[Month]time.Duration, 1)
+func split(from, to time.Time) map[Day]time.Duration {
+	parts := make(map[Day]time.Duration, 1)
 	end := to.Round(0).UTC()
 	for at := end.Add(-max(to.Sub(from), 0)); at.Before(end); {
-		month := MonthOf(at)
-		next := month.End()
+		day := DayOf(at)
+		next := day.next()
 		if next.After(end) {
 			next = end
 		}
-		parts[month] += next.Sub(at)
+		parts[day] += next.Sub(at)
 		at = next
 	}
 	return parts
@@ -384,7 +390,11 @@ func (m *Meter) unwritten(k Key, now time.Time) Amounts {
 			sum.SessionTime += max(now.Sub(s.Began), 0) // nearly all are so
 			continue
 		}
-		sum.SessionTime += split(s.Began, now)[k.Month]
+		for day, part := range split(s.Began, now) {
+			if day.Month() == k.Month {
+				sum.SessionTime += part
+			}
+		}
 	}
 	return sum
 }
@@ -432,6 +442,7 @@ func (m *Meter) Forget(ctx context.Context, owner string) error {
 	}
 	delete(m.stored, owner)
 	maps.DeleteFunc(m.pending, func(k Key, _ Amounts) bool { return k.Owner == owner })
+	maps.DeleteFunc(m.days, func(k DayKey, _ Amounts) bool { return k.Owner == owner })
 	return nil
 }
 

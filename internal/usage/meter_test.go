@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,6 +26,7 @@ type memory struct {
 	rows   map[session.ID]session.Session
 	spans  map[string]usage.Span
 	counts map[usage.Key]usage.Amounts
+	days   []usage.DayUsage
 	seen   time.Time
 	writes int
 	broken error // AddUsage fails
@@ -96,6 +98,9 @@ func (m *memory) AddUsage(_ context.Context, c usage.Changes) error {
 		sum.SnapshotPeak = max(sum.SnapshotPeak, a.SnapshotPeak)
 		m.counts[k] = sum
 	}
+	for k, a := range c.Days {
+		m.days = append(m.days, usage.DayUsage{DayKey: k, Amounts: a})
+	}
 	for _, id := range c.Closed {
 		delete(m.spans, id)
 	}
@@ -103,6 +108,12 @@ func (m *memory) AddUsage(_ context.Context, c usage.Changes) error {
 		m.spans[s.Session] = s
 	}
 	return nil
+}
+
+func (m *memory) UsageDays(context.Context, usage.Day, usage.Day, *string) ([]usage.DayUsage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.days), nil
 }
 
 func (m *memory) ForgetUsage(_ context.Context, owner string) error {
@@ -530,13 +541,13 @@ func TestProcessorTimeAndTraffic(t *testing.T) {
 			carried = to
 		}
 		o := usage.Options{
-			CPUTime: func(_ context.Context, id runtime.ID) (time.Duration, error) {
+			Measure: func(_ context.Context, id runtime.ID) (time.Duration, int64, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				if id != "box-a" {
 					t.Errorf("asked for %s", id)
 				}
-				return spent, nil
+				return spent, 64 << 20, nil
 			},
 			Traffic: func() map[string]usage.Traffic {
 				mu.Lock()
@@ -628,6 +639,47 @@ func TestParseMonth(t *testing.T) {
 	}
 }
 
+// What was used is told by day: time that goes on over midnight is of both days, and memory is
+// what sessions had in use, by the seconds that they had it.
+func TestDays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := start(t, m, usage.Options{Measure: func(context.Context, runtime.ID) (time.Duration, int64, error) {
+			return time.Minute, 256 << 20, nil
+		}})
+		r.Settled(t.Context())
+		time.Sleep(time.Until(time.Date(2000, 1, 1, 23, 0, 0, 0, time.UTC)))
+		r.create("a", "alice")
+		s := r.create("b", "bob")
+		time.Sleep(2*time.Hour + 30*time.Second)
+		r.put(s, session.Destroyed)
+		time.Sleep(time.Minute)
+		got := map[string]usage.Amounts{}
+		days, err := r.Days(t.Context(), "2000-01-01", "2000-01-02", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range days {
+			got[d.Owner+" "+string(d.Day)] = d.Amounts
+		}
+		for key, want := range map[string]time.Duration{"alice 2000-01-01": time.Hour, "alice 2000-01-02": time.Hour + 90*time.Second, "bob 2000-01-01": time.Hour, "bob 2000-01-02": time.Hour + 30*time.Second} {
+			if d := got[key].SessionTime - want; d < -time.Second || d > time.Second {
+				t.Errorf("%s lived %s, want %s", key, got[key].SessionTime, want)
+			}
+			if mb := got[key].MemoryTime; mb < 256*3500 || mb > 256*3800 {
+				t.Errorf("%s had %d MiB seconds of 256 MiB for an hour", key, mb)
+			}
+		}
+		if got["alice 2000-01-01"].Sessions != 1 || got["alice 2000-01-02"].Sessions != 0 {
+			t.Errorf("sessions made: %+v", got)
+		}
+		one, err := r.Days(t.Context(), "2000-01-02", "2000-01-02", new("bob"))
+		if err != nil || len(one) != 1 || one[0].Owner != "bob" {
+			t.Errorf("of bob on the second day: %+v, %v", one, err)
+		}
+	})
+}
+
 // What the meter needs of the real store.
 func TestStore(t *testing.T) {
 	path := storetest.NewDB(t)
@@ -637,9 +689,11 @@ func TestStore(t *testing.T) {
 	}
 	began := time.Now().Truncate(time.Microsecond)
 	key := usage.Key{Owner: "alice", Month: "2026-11"}
+	day, old := usage.DayKey{Owner: "alice", Day: usage.DayOf(began)}, usage.DayKey{Owner: "alice", Day: usage.DayOf(began.Add(-usage.DaysKept - 48*time.Hour))}
 	for range 2 {
 		err := rows.AddUsage(t.Context(), usage.Changes{
 			Seen: began, Amounts: map[usage.Key]usage.Amounts{key: {SessionTime: time.Second, CPUTime: time.Millisecond, Sent: 1, Received: 2, Sessions: 3, SnapshotPeak: 4}},
+			Days:  map[usage.DayKey]usage.Amounts{day: {SessionTime: time.Second, CPUTime: time.Millisecond, Sent: 1, Received: 2, Sessions: 3, MemoryTime: 5}, old: {Sent: 1}},
 			Spans: []usage.Span{{Session: "a", Owner: "alice", Began: began, CPUTime: time.Second}, {Session: "b", Owner: "alice", Began: began}}, Closed: []string{"c"},
 		})
 		if err != nil {
@@ -666,8 +720,20 @@ func TestStore(t *testing.T) {
 			t.Errorf("%+v, %v", all, err)
 		}
 	}
+	wantDay := usage.DayUsage{DayKey: day, Amounts: usage.Amounts{SessionTime: 2 * time.Second, CPUTime: 2 * time.Millisecond, Sent: 2, Received: 4, Sessions: 6, MemoryTime: 10}}
+	for _, owner := range []*string{nil, &key.Owner} {
+		if all, err := rows.UsageDays(t.Context(), old.Day, day.Day, owner); err != nil || len(all) != 1 || all[0] != wantDay {
+			t.Errorf("%+v, %v; want %+v, and nothing of long ago", all, err, wantDay)
+		}
+	}
+	if all, err := rows.UsageDays(t.Context(), day.Day, day.Day, new("bob")); err != nil || len(all) != 0 {
+		t.Errorf("of bob: %+v, %v", all, err)
+	}
 	if err := rows.ForgetUsage(t.Context(), "alice"); err != nil {
 		t.Fatal(err)
+	}
+	if all, err := rows.UsageDays(t.Context(), day.Day, day.Day, nil); err != nil || len(all) != 0 {
+		t.Errorf("forgotten: %+v, %v", all, err)
 	}
 	if all, err := rows.UsageOf(t.Context(), key.Month, nil); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)

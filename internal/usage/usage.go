@@ -40,6 +40,36 @@ func (m Month) Begin() time.Time {
 // End is the first moment of the month after it.
 func (m Month) End() time.Time { return m.Begin().AddDate(0, 1, 0) }
 
+// Day is a day in UTC, as in "2026-11-28".
+type Day string
+
+// DayOf returns the day that t is in.
+func DayOf(t time.Time) Day { return Day(t.UTC().Format(time.DateOnly)) }
+
+// ParseDay checks the text of a day. Empty text is the one that t is in.
+func ParseDay(field, text string, t time.Time) (Day, error) {
+	if text == "" {
+		return DayOf(t), nil
+	}
+	at, err := time.Parse(time.DateOnly, text)
+	if err != nil || DayOf(at) != Day(text) {
+		return "", errdefs.Invalid(field, "must be a day, as 2026-11-28")
+	}
+	return Day(text), nil
+}
+
+// Month is the month that d is in.
+func (d Day) Month() Month { return Month(d[:len(monthForm)]) }
+
+// next is the first moment of the day after it.
+func (d Day) next() time.Time {
+	t, _ := time.Parse(time.DateOnly, string(d)) // the zero time for what is no day
+	return t.AddDate(0, 0, 1)
+}
+
+// DaysKept is for how long what was used on a day is known. That of a month stays.
+const DaysKept = 400 * 24 * time.Hour
+
 // Amounts is what was used.
 type Amounts struct {
 	SessionTime time.Duration // that sessions lived, all together
@@ -47,6 +77,10 @@ type Amounts struct {
 	Sent        int64         // bytes
 	Received    int64         // bytes
 	Sessions    int64         // made
+
+	// MemoryTime is the MiB of memory that sessions had in use, by the seconds that they had
+	// them, as seen each minute. It is counted for days and for no month.
+	MemoryTime int64
 
 	SnapshotPeak int64 // the most bytes that snapshots had at once, as seen each minute
 }
@@ -62,6 +96,7 @@ func (a Amounts) plus(b Amounts) Amounts {
 		Sent:         a.Sent + b.Sent,
 		Received:     a.Received + b.Received,
 		Sessions:     a.Sessions + b.Sessions,
+		MemoryTime:   a.MemoryTime + b.MemoryTime,
 		SnapshotPeak: max(a.SnapshotPeak, b.SnapshotPeak),
 	}
 }
@@ -70,6 +105,18 @@ func (a Amounts) plus(b Amounts) Amounts {
 type Key struct {
 	Owner string
 	Month Month
+}
+
+// DayKey names what is counted together for a day.
+type DayKey struct {
+	Owner string
+	Day   Day
+}
+
+// DayUsage is what an owner used on a day.
+type DayUsage struct {
+	DayKey
+	Amounts
 }
 
 // Span is the time from when a session began to live, by its create or start, until
@@ -86,8 +133,9 @@ type Span struct {
 type Changes struct {
 	Seen    time.Time       // when the meter worked last
 	Amounts map[Key]Amounts // to add to what there is
-	Spans   []Span          // to insert, or to replace those of the same sessions
-	Closed  []string        // sessions whose spans are counted in Amounts and to be forgotten
+	Days    map[DayKey]Amounts
+	Spans   []Span   // to insert, or to replace those of the same sessions
+	Closed  []string // sessions whose spans are counted in Amounts and to be forgotten
 }
 
 // State is what an earlier meter left.
@@ -103,6 +151,9 @@ type Store interface {
 	UsageState(ctx context.Context) (State, error)
 	// UsageOf returns what was counted of a month, by owner; of all if owner is nil.
 	UsageOf(ctx context.Context, month Month, owner *string) (map[string]Amounts, error)
+	// UsageDays returns what was counted of the days from one to another; of all owners if
+	// owner is nil.
+	UsageDays(ctx context.Context, from, to Day, owner *string) ([]DayUsage, error)
 	// AddUsage writes changes.
 	AddUsage(ctx context.Context, c Changes) error
 	// ForgetUsage forgets an owner.

@@ -69,7 +69,7 @@ func (m *Meter) write(ctx context.Context) {
 	m.mu.Lock()
 	now := time.Now()
 	m.countTraffic(now)
-	changes := Changes{Seen: now, Amounts: m.pending, Closed: m.closed}
+	changes := Changes{Seen: now, Amounts: m.pending, Days: m.days, Closed: m.closed}
 	for _, s := range m.spans {
 		if s.changed {
 			s.changed = false
@@ -82,7 +82,7 @@ func (m *Meter) write(ctx context.Context) {
 			changes.Spans = append(changes.Spans, Span{Session: id, Owner: made.owner})
 		}
 	}
-	m.writing, m.pending, m.closed = m.pending, make(map[Key]Amounts), nil
+	m.writing, m.pending, m.days, m.closed = m.pending, make(map[Key]Amounts), make(map[DayKey]Amounts), nil
 	m.turn(now)
 	m.judgeNetworks(now)
 	m.mu.Unlock()
@@ -119,7 +119,10 @@ func (m *Meter) writeEnd(ctx context.Context, id string) {
 // restore has changes written next time. The caller holds mu.
 func (m *Meter) restore(c Changes) {
 	for k, a := range c.Amounts {
-		m.add(k, a)
+		m.pending[k] = m.pending[k].plus(a)
+	}
+	for k, a := range c.Days {
+		m.days[k] = m.days[k].plus(a)
 	}
 	for _, s := range c.Spans {
 		if here := m.spans[s.Session]; here != nil {
@@ -142,15 +145,15 @@ func (m *Meter) countTraffic(now time.Time) {
 		before := m.traffic[owner]
 		sent, received := max(t.Sent-before.Sent, 0), max(t.Received-before.Received, 0)
 		if sent+received > 0 {
-			m.add(Key{owner, MonthOf(now)}, Amounts{Sent: sent, Received: received})
+			m.add(owner, DayOf(now), Amounts{Sent: sent, Received: received})
 			m.traffic[owner] = Traffic{before.Sent + sent, before.Received + received}
 		}
 	}
 }
 
-// measure counts the processor time of all sessions that live.
+// measure counts the processor time and memory of all sessions that live.
 func (m *Meter) measure(ctx context.Context) {
-	if m.opts.CPUTime == nil {
+	if m.opts.Measure == nil {
 		return
 	}
 	m.mu.Lock()
@@ -172,7 +175,7 @@ func (m *Meter) measureLast(ctx context.Context, id string) {
 	m.mu.Lock()
 	s := m.spans[id]
 	m.mu.Unlock()
-	if s == nil || m.opts.CPUTime == nil {
+	if s == nil || m.opts.Measure == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWithin)
@@ -181,16 +184,23 @@ func (m *Meter) measureLast(ctx context.Context, id string) {
 }
 
 func (m *Meter) measureOne(ctx context.Context, s *span) {
-	spent, err := m.opts.CPUTime(ctx, s.sandbox)
+	spent, memory, err := m.opts.Measure(ctx, s.sandbox)
 	if err != nil {
 		return // it has ended, or is measured next time
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.spans[s.Session] != s || spent <= s.CPUTime {
+	if m.spans[s.Session] != s {
 		return
 	}
-	m.add(Key{s.Owner, MonthOf(time.Now())}, Amounts{CPUTime: spent - s.CPUTime})
+	now := time.Now()
+	held := now.Sub(s.measured).Seconds() * float64(memory) / (1 << 20)
+	s.measured = now
+	m.add(s.Owner, DayOf(now), Amounts{MemoryTime: int64(held)})
+	if spent <= s.CPUTime {
+		return
+	}
+	m.add(s.Owner, DayOf(now), Amounts{CPUTime: spent - s.CPUTime})
 	s.CPUTime, s.changed = spent, true
 }
 
@@ -210,7 +220,7 @@ func (m *Meter) measureSnapshots(ctx context.Context) {
 	for owner, bytes := range all {
 		k := Key{owner, m.month}
 		if bytes > max(m.stored[owner].SnapshotPeak, m.writing[k].SnapshotPeak, m.pending[k].SnapshotPeak) {
-			m.add(k, Amounts{SnapshotPeak: bytes})
+			m.add(owner, DayOf(now), Amounts{SnapshotPeak: bytes})
 		}
 	}
 }

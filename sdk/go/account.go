@@ -13,6 +13,8 @@ type User struct {
 	Role        string    `json:"role"`  // user or admin
 	State       string    `json:"state"` // active, disabled or deleting
 	HasPassword bool      `json:"has_password"`
+	Inspect     bool      `json:"inspect"`         // of an admin: may look into what others have, who are told
+	Images      string    `json:"images"`          // of a user who is no admin: none, pull or build
 	Quota       *Quota    `json:"quota,omitempty"` // what is otherwise than the daemon's configuration has it
 	CreatedAt   time.Time `json:"created_at"`
 }
@@ -36,6 +38,9 @@ type UserUpdate struct {
 	CurrentPassword string `json:"current_password,omitempty"`
 
 	Quota *QuotaUpdate `json:"quota,omitempty"` // only for admins
+
+	Inspect *bool   `json:"inspect,omitempty"` // only by the daemon's own key, of admins
+	Images  *string `json:"images,omitempty"`  // only by admins: none, pull or build
 }
 
 // Key is an API key as the daemon told it: all but its text, which CreateKey alone

@@ -15,6 +15,7 @@ type AuditEntry struct {
 	Requests  int64             `json:"requests,omitempty"` // of refused: how many
 	RequestID string            `json:"request_id,omitempty"`
 	Owner     string            `json:"owner,omitempty"` // of the key; empty without a valid one
+	Of        string            `json:"of,omitempty"`    // whose it is that an admin looked into
 	Remote    string            `json:"remote,omitempty"`
 	Route     string            `json:"route,omitempty"` // such as POST /v1/sessions
 	IDs       map[string]string `json:"ids,omitempty"`   // in the path, and what was made
@@ -33,6 +34,7 @@ type AuditOptions struct {
 	Session      string // the id of one that it was about
 	Route        string
 	Failed       bool // a status of 400 and more
+	Changes      bool // nothing that only looks, listens or asks again
 }
 
 // AuditPage is entries of the audit log, the newest first. NextBefore is Before of the
@@ -43,7 +45,7 @@ type AuditPage struct {
 }
 
 // ListAudit returns what clients did. Others than admins are told of what they did
-// themselves.
+// themselves, and of what an admin looked into of theirs.
 func (c *Client) ListAudit(ctx context.Context, o *AuditOptions) (AuditPage, error) {
 	options := value(o)
 	r := get("/v1/audit")
@@ -62,6 +64,7 @@ func (c *Client) ListAudit(ctx context.Context, o *AuditOptions) (AuditPage, err
 	r.set("session", options.Session)
 	r.set("route", options.Route)
 	r.setFlag("failed", options.Failed)
+	r.setFlag("changes", options.Changes)
 	var page AuditPage
 	err := c.call(ctx, r, &page)
 	return page, err

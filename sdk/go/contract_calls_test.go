@@ -165,7 +165,7 @@ var actions = map[string]func(c call) (any, error){
 	"get_session": func(c call) (any, error) { return c.client.GetSession(c.run.ctx, c.text("id")) },
 	"list_sessions": func(c call) (any, error) {
 		return c.client.ListSessions(c.run.ctx, &sandkasten.ListSessionsOptions{
-			Scope: c.text("scope"), Status: c.strings("status"), Labels: c.strings("label"), Search: c.text("search"), Sort: c.text("sort"), Limit: c.number("limit"), After: c.text("after"), Usage: c.flag("usage"),
+			Scope: c.text("scope"), Status: c.strings("status"), Labels: c.strings("label"), Mine: c.flag("mine"), Search: c.text("search"), Sort: c.text("sort"), Limit: c.number("limit"), After: c.text("after"), Usage: c.flag("usage"),
 		})
 	},
 	"events": func(c call) (any, error) {
@@ -245,12 +245,17 @@ var actions = map[string]func(c call) (any, error){
 		o.TTL = c.duration("ttl_seconds", time.Second)
 		return c.client.CreateKey(c.run.ctx, o)
 	},
-	"my_usage":   func(c call) (any, error) { return c.client.MyUsage(c.run.ctx, c.text("month")) },
-	"user_usage": func(c call) (any, error) { return c.client.UserUsage(c.run.ctx, c.text("name"), c.text("month")) },
-	"list_keys":  func(c call) (any, error) { return c.client.ListKeys(c.run.ctx, c.text("user")) },
-	"revoke_key": func(c call) (any, error) { return nil, c.client.RevokeKey(c.run.ctx, c.text("id")) },
+	"my_usage":         func(c call) (any, error) { return c.client.MyUsage(c.run.ctx, c.text("month")) },
+	"user_usage":       func(c call) (any, error) { return c.client.UserUsage(c.run.ctx, c.text("name"), c.text("month")) },
+	"list_keys":        func(c call) (any, error) { return c.client.ListKeys(c.run.ctx, c.text("user")) },
+	"revoke_key":       func(c call) (any, error) { return nil, c.client.RevokeKey(c.run.ctx, c.text("id")) },
+	"all_usage":        func(c call) (any, error) { return c.client.AllUsage(c.run.ctx, c.text("month")) },
+	"list_inspections": func(c call) (any, error) { return c.client.ListInspections(c.run.ctx) },
+	"usage_days": func(c call) (any, error) {
+		return c.client.UsageDays(c.run.ctx, &sandkasten.UsageDaysOptions{Since: c.text("since"), Until: c.text("until"), Owner: c.text("owner")})
+	},
 	"list_audit": func(c call) (any, error) {
-		return c.client.ListAudit(c.run.ctx, &sandkasten.AuditOptions{Route: c.text("route"), Session: c.text("session"), Failed: c.flag("failed"), Limit: c.number("limit")})
+		return c.client.ListAudit(c.run.ctx, &sandkasten.AuditOptions{Route: c.text("route"), Session: c.text("session"), Failed: c.flag("failed"), Changes: c.flag("changes"), Limit: c.number("limit")})
 	},
 	"host_history": func(c call) (any, error) {
 		return c.client.HostHistory(c.run.ctx, &sandkasten.StatsHistoryOptions{StepSeconds: c.number("step")})

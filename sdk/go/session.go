@@ -188,6 +188,7 @@ type ListSessionsOptions struct {
 	Image  string   // its name or digest
 	Labels []string // name, or name=value; all of them
 	Owner  string
+	Mine   bool   // only those of the key's own owner; an admin gets those of all without it
 	Search string // in the id, name, image or labels
 
 	Sort  string // created, activity or name; with a minus the other way round
@@ -216,6 +217,7 @@ func (c *Client) ListSessions(ctx context.Context, o *ListSessionsOptions) ([]*S
 	r.set("image", value(o).Image)
 	r.setAll("label", value(o).Labels)
 	r.set("owner", value(o).Owner)
+	r.setFlag("mine", value(o).Mine)
 	r.set("search", value(o).Search)
 	r.set("sort", value(o).Sort)
 	r.setNumber("limit", int64(value(o).Limit))

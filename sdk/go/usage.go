@@ -3,6 +3,7 @@ package sandkasten
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"time"
 )
 
@@ -19,6 +20,8 @@ type Quota struct {
 	SnapshotMB         *int64   `json:"snapshot_mb,omitempty"`
 	NetworkMB          *int64   `json:"network_mb_per_month,omitempty"` // in both directions together
 	SessionSeconds     *int64   `json:"session_seconds_per_month,omitempty"`
+	MaxImages          *int     `json:"max_images,omitempty"` // that a user made who may make some
+	ImageMB            *int64   `json:"image_mb,omitempty"`   // of these together
 }
 
 // QuotaUpdate is what to change of a quota. The zero Limit leaves one as it is.
@@ -32,6 +35,8 @@ type QuotaUpdate struct {
 	SnapshotMB         Limit `json:"snapshot_mb,omitzero"`
 	NetworkMB          Limit `json:"network_mb_per_month,omitzero"`
 	SessionSeconds     Limit `json:"session_seconds_per_month,omitzero"`
+	MaxImages          Limit `json:"max_images,omitzero"`
+	ImageMB            Limit `json:"image_mb,omitzero"`
 }
 
 // Limit is a change of a part of a quota.
@@ -101,6 +106,106 @@ func (c *Client) usage(ctx context.Context, path, month string) (*OwnerUsage, er
 		return nil, err
 	}
 	return &used, nil
+}
+
+// OwnersUsage is what all owners use.
+type OwnersUsage struct {
+	Month  string       `json:"month"`
+	Owners []OwnerShare `json:"owners"` // by name
+}
+
+// OwnerShare is what one of several owners uses.
+type OwnerShare struct {
+	OwnerUsage
+
+	MemoryBytes int64 `json:"memory_bytes"` // that the owner's sessions used a few seconds ago
+}
+
+// UsageDay is what an owner used on a day.
+type UsageDay struct {
+	Day             string  `json:"day"` // of UTC, as 2026-11-28
+	Owner           string  `json:"owner"`
+	SessionSeconds  float64 `json:"session_seconds"` // that sessions lived, all together
+	CPUSeconds      float64 `json:"cpu_seconds"`
+	MemoryMBSeconds int64   `json:"memory_mb_seconds"` // MiB in use, by the seconds that they were
+	SentBytes       int64   `json:"sent_bytes"`
+	ReceivedBytes   int64   `json:"received_bytes"`
+	SessionsCreated int64   `json:"sessions_created"`
+}
+
+// UsageDaysOptions select days and owners.
+type UsageDaysOptions struct {
+	Since, Until string // days of UTC, as 2026-11-28; the last 30 days if they are empty
+	Owner        string // for admins, who get all owners without it
+}
+
+// AllUsage returns what all owners use, for admins. The month is as of MyUsage.
+func (c *Client) AllUsage(ctx context.Context, month string) (*OwnersUsage, error) {
+	r := get("/v1/usage")
+	r.set("month", month)
+	var used OwnersUsage
+	if err := c.call(ctx, r, &used); err != nil {
+		return nil, err
+	}
+	return &used, nil
+}
+
+// UsageDays returns what was used by day: by the owner of the client's key, and to an
+// admin by all owners.
+func (c *Client) UsageDays(ctx context.Context, o *UsageDaysOptions) ([]UsageDay, error) {
+	var answer struct {
+		Days []UsageDay `json:"days"`
+	}
+	if err := c.call(ctx, usageDays(o), &answer); err != nil {
+		return nil, err
+	}
+	return answer.Days, nil
+}
+
+// UsageCSV is UsageDays as a table, for a spreadsheet.
+func (c *Client) UsageCSV(ctx context.Context, o *UsageDaysOptions) (string, error) {
+	r := usageDays(o)
+	r.set("format", "csv")
+	resp, err := c.open(ctx, r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
+	if err != nil {
+		return "", c.broken(ctx, r, err)
+	}
+	return string(text), nil
+}
+
+func usageDays(o *UsageDaysOptions) request {
+	options := value(o)
+	r := get("/v1/usage/days")
+	r.set("since", options.Since)
+	r.set("until", options.Until)
+	r.set("owner", options.Owner)
+	return r
+}
+
+// Inspection is that somebody looked into what is the client's, or made a key or set a
+// password in its name.
+type Inspection struct {
+	By        string    `json:"by"`                   // the admin; admin is the daemon's own key
+	What      string    `json:"what"`                 // a session, a key, a password, an e-mail address
+	SessionID string    `json:"session_id,omitempty"` // of a session
+	FirstAt   time.Time `json:"first_at"`             // on that day
+	LastAt    time.Time `json:"last_at"`              // to the minute
+}
+
+// ListInspections returns who looked into what is the client's, the newest first.
+func (c *Client) ListInspections(ctx context.Context) ([]Inspection, error) {
+	var answer struct {
+		Inspections []Inspection `json:"inspections"`
+	}
+	if err := c.call(ctx, get("/v1/me/inspections"), &answer); err != nil {
+		return nil, err
+	}
+	return answer.Inspections, nil
 }
 
 // ExceededQuota is the quota of an APIError with the reason ReasonQuotaExceeded.

@@ -9,6 +9,7 @@ const root = createRootRoute({ component: Shell });
 export interface SessionsSearch {
   q?: string | undefined;
   status?: string | undefined;
+  owner?: string | undefined;
 }
 
 const sessions = createRoute({
@@ -18,6 +19,7 @@ const sessions = createRoute({
   validateSearch: (search: Record<string, unknown>): SessionsSearch => ({
     q: typeof search.q === "string" ? search.q : undefined,
     status: typeof search.status === "string" ? search.status : undefined,
+    owner: typeof search.owner === "string" ? search.owner : undefined,
   }),
 });
 
@@ -48,7 +50,7 @@ const usage = createRoute({
   getParentRoute: () => root,
   path: "/usage",
   component: late(() => import("./pages/usage.js").then((page) => page.UsagePage)),
-  validateSearch: (search: Record<string, unknown>): { month?: string | undefined; user?: string | undefined } => ({ month: optional(search, "month"), user: optional(search, "user") }),
+  validateSearch: (search: Record<string, unknown>): { month?: string | undefined; user?: string | undefined; all?: boolean | undefined } => ({ month: optional(search, "month"), user: optional(search, "user"), all: search.all === true || undefined }),
 });
 
 const users = createRoute({ getParentRoute: () => root, path: "/users", component: late(() => import("./pages/users.js").then((page) => page.UsersPage)) });
@@ -58,13 +60,14 @@ export interface AuditSearch {
   route?: string | undefined;
   session?: string | undefined;
   failed?: boolean | undefined;
+  changes?: boolean | undefined;
 }
 
 const audit = createRoute({
   getParentRoute: () => root,
   path: "/audit",
   component: late(() => import("./pages/audit.js").then((page) => page.AuditPage)),
-  validateSearch: (search: Record<string, unknown>): AuditSearch => ({ owner: optional(search, "owner"), route: optional(search, "route"), session: optional(search, "session"), failed: search.failed === true || undefined }),
+  validateSearch: (search: Record<string, unknown>): AuditSearch => ({ owner: optional(search, "owner"), route: optional(search, "route"), session: optional(search, "session"), failed: search.failed === true || undefined, changes: search.changes === true || undefined }),
 });
 
 const snapshots = createRoute({ getParentRoute: () => root, path: "/snapshots", component: late(() => import("./pages/snapshots.js").then((page) => page.SnapshotsPage)) });

@@ -118,7 +118,7 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("by e-mail address: %+v, %v", begun.Principal, err)
 	}
 	w.update(accounts.UserUpdate{Role: ptr(accounts.RoleAdmin)})
-	if p, _, err = w.signIns.Authenticate(t.Context(), w.signIn()); err != nil || !p.Has(auth.ScopeDaemon|auth.ScopeEveryOwner) {
+	if p, _, err = w.signIns.Authenticate(t.Context(), w.signIn()); err != nil || !p.Has(auth.ScopeDaemon|auth.ScopeOversee) || p.Has(auth.ScopeEveryOwner) {
 		t.Errorf("an admin: %+v, %v", p, err)
 	}
 }

@@ -30,6 +30,7 @@ type Row struct {
 	Class   api.Class
 	Acts    bool // see api.Route
 	Turn    bool // see api.Route
+	Listens bool // see api.Route
 
 	Reserved string // see api.Route
 
@@ -133,7 +134,7 @@ func Route[I, O any](s *Surface, row Row, handle func(context.Context, *I) (*O, 
 		fail = s.opts.Codec.Fail
 	}
 	s.add(api.Route{
-		Pattern: row.Pattern, Scope: row.Scope, Class: row.Class, Acts: row.Acts, Turn: row.Turn, Reserved: row.Reserved, Resolve: row.Resolve, Ticket: row.Ticket,
+		Pattern: row.Pattern, Scope: row.Scope, Class: row.Class, Acts: row.Acts, Turn: row.Turn, Listens: row.Listens, Reserved: row.Reserved, Resolve: row.Resolve, Ticket: row.Ticket,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			input := new(I)
 			release, err := in.bind(w, r, input)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/kit"
-	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 )
@@ -126,7 +125,7 @@ func (s *surface) list(ctx context.Context, _ *none) (*sessionsOutput, error) {
 		return nil, err
 	}
 	owner := p.Owner
-	if p.Has(auth.ScopeEveryOwner) {
+	if p.OwnsAll() {
 		owner = ""
 	}
 	kept, err := s.kept.Counts(ctx, owner)

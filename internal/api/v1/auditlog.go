@@ -19,6 +19,7 @@ type auditInput struct {
 	Owner   string `query:"owner" maxLength:"64" doc:"Whose key it was."`
 	Session string `query:"session" maxLength:"64" doc:"The id of a session that it was about."`
 	Route   string `query:"route" maxLength:"200" doc:"The route, as entries have it." example:"POST /v1/sessions"`
+	Changes bool   `query:"changes" doc:"Only those that change something or run a program: nothing that only looks, listens or asks again."`
 	Failed  bool   `query:"failed" doc:"Only those with a status of 400 and more."`
 }
 
@@ -30,9 +31,10 @@ type AuditEntry struct {
 	Requests  int64             `json:"requests,omitempty" doc:"Of refused: how many."`
 	RequestID string            `json:"request_id,omitempty"`
 	Owner     string            `json:"owner,omitempty" doc:"Of the key; not there without a valid one." example:"alice"`
+	Of        string            `json:"of,omitempty" doc:"Whose it is that an admin looked into, or whose key it made." example:"alice"`
 	Remote    string            `json:"remote,omitempty" doc:"The client's address." example:"127.0.0.1:40000"`
 	Route     string            `json:"route,omitempty" example:"POST /v1/sessions"`
-	IDs       map[string]string `json:"ids,omitempty" doc:"Those in the path, and what was made."`
+	IDs       map[string]string `json:"ids,omitempty" doc:"Those in the path and what was made, each by what it is of: session, exec, snapshot, workspace, user, key." example:"{\"session\":\"f5q2bz7lq4m3k5n6p7r2s3t4u5\"}"`
 	Status    int               `json:"status,omitempty" example:"201"`
 	BytesIn   int64             `json:"bytes_in" doc:"Of the body; -1 if the client did not say." example:"2"`
 	BytesOut  int64             `json:"bytes_out" example:"900"`
@@ -50,10 +52,10 @@ type auditOutput struct{ Body AuditPage }
 // auditRoutes are those of the log of what clients did.
 func (s *surface) auditRoutes() {
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/audit", Scope: api.Key, Class: api.Long, Turn: true,
+		Pattern: "GET /v1/audit", Scope: api.Key, Class: api.Long, Turn: true, Listens: true,
 		Doc: kit.Doc{
 			ID: "list-audit", Summary: "List what clients did", Errors: []int{403, 501},
-			Description: "Entries of the audit log, the newest first: an admin's key sees all, others those of its own owner. They have no commands, contents, environments or keys. They are not verified: sandkasten audit verify does that on the host.",
+			Description: "Entries of the audit log, the newest first: an admin's key sees all, others those of its own owner, and what an admin looked into of theirs. Who listens to events or asks how something goes has no entry. They have no commands, contents, environments or keys. They are not verified: sandkasten audit verify does that on the host.",
 		},
 	}, s.listAudit)
 }
@@ -70,7 +72,7 @@ func (s *surface) listAudit(ctx context.Context, in *auditInput) (*auditOutput, 
 	if err != nil {
 		return nil, err
 	}
-	query := audit.Query{Before: in.Before, Since: since, Until: until, Owner: in.Owner, ID: in.Session, Route: in.Route, Failed: in.Failed, Limit: in.Limit}
+	query := audit.Query{Before: in.Before, Since: since, Until: until, Owner: in.Owner, ID: in.Session, Route: in.Route, Changes: in.Changes, Failed: in.Failed, Limit: in.Limit}
 	if err := s.ownEntries(api.Caller(ctx), &query); err != nil {
 		return nil, err
 	}
@@ -81,7 +83,7 @@ func (s *surface) listAudit(ctx context.Context, in *auditInput) (*auditOutput, 
 	page := AuditPage{Entries: make([]AuditEntry, 0, len(found.Records)), NextBefore: found.Next}
 	for _, r := range found.Records {
 		page.Entries = append(page.Entries, AuditEntry{
-			Seq: r.Seq, Time: r.Time, Event: r.Event, Requests: r.Requests, RequestID: r.RequestID, Owner: r.Owner, Remote: r.Remote,
+			Seq: r.Seq, Time: r.Time, Event: r.Event, Requests: r.Requests, RequestID: r.RequestID, Owner: r.Owner, Of: r.Of, Remote: r.Remote,
 			Route: r.Route, IDs: r.IDs, Status: r.Status, BytesIn: r.BytesIn, BytesOut: r.BytesOut, TookMS: r.Took,
 		})
 	}

@@ -38,7 +38,7 @@ func TestOwnAudit(t *testing.T) {
 				t.Errorf("%s%s sees nothing", name, query)
 			}
 			for _, one := range got {
-				if one.Owner != name {
+				if one.Owner != name && one.Of != name {
 					t.Errorf("%s%s sees %+v", name, query, one)
 				}
 			}
@@ -54,7 +54,7 @@ func TestOwnAudit(t *testing.T) {
 
 	s.do(t, "DELETE", "/v1/users/dora", "")
 	s.newUser(t, "dora", "user")
-	if got := entries("", bearer(s.newKey(t, `{"user":"dora"}`).Text)); len(got) != 0 {
-		t.Errorf("another dora sees %+v", got)
+	if got := entries("", bearer(s.newKey(t, `{"user":"dora"}`).Text)); len(got) != 1 || got[0].Route != "POST /v1/keys" {
+		t.Errorf("another dora sees more than who made her key: %+v", got)
 	}
 }

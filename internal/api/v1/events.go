@@ -97,7 +97,7 @@ type eventsInput struct {
 // eventRoutes is the one stream of events.
 func (s *surface) eventRoutes() {
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/events", Scope: api.Key, Class: api.Long,
+		Pattern: "GET /v1/events", Scope: api.Key, Class: api.Long, Listens: true,
 		Doc: kit.Doc{
 			ID: "events", Summary: "Follow what happens", Media: "text/event-stream", Errors: []int{403, 404, 501},
 			Example: exampleEvents,

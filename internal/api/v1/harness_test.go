@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/accounts/browser"
+	"github.com/sandkasten/sandkasten/internal/accounts/inspections"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
@@ -124,7 +125,17 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 	for _, set := range options {
 		set(&o)
 	}
+	looks := inspections.New(db)
+	o.v1.Inspections = looks
+	o.session.LookIn = func(ctx context.Context, p auth.Principal, owner, id string) error {
+		api.LooksIn(ctx, owner)
+		return looks.Note(ctx, inspections.Kind{Owner: owner, By: p.Owner, What: "a session", Session: id})
+	}
 	if o.v1.Accounts, err = accounts.New(context.Background(), accounts.Options{
+		Opened: func(ctx context.Context, by, user, what string) error {
+			api.LooksIn(ctx, user)
+			return looks.Note(ctx, inspections.Kind{Owner: user, By: by, What: what})
+		},
 		Store: db, Reserved: func(name string) bool { return name == "bob" }, RemoveOwned: o.removeOwned,
 	}); err != nil {
 		tb.Fatal(err)

@@ -19,6 +19,7 @@ type Selection struct {
 	Image  string   `query:"image" maxLength:"512" doc:"Only those of this image, by its name or digest." example:"base"`
 	Label  []string `query:"label,explode" maxItems:"64" doc:"Only those with all of these labels: name, or name=value." example:"[\"task=42\"]"`
 	Owner  string   `query:"owner" maxLength:"64" doc:"Only those of this owner." example:"alice"`
+	Mine   bool     `query:"mine" doc:"Only those of the key's own owner: to others than admins all are."`
 	Search string   `query:"search" maxLength:"256" doc:"Only those that have this text in their id, name, image or labels, in upper or lower case." example:"build"`
 }
 
@@ -95,6 +96,12 @@ func (s *surface) selected(ctx context.Context, in Selection, page selection.Pag
 	filter, err := in.filter()
 	if err != nil {
 		return nil, err
+	}
+	if p := api.Caller(ctx); in.Mine && p.Owner != "" {
+		if in.Owner != "" {
+			return nil, errdefs.Invalid("mine", "must not be there beside owner, which says whose")
+		}
+		filter.Owner = p.Owner
 	}
 	last, err := page.Ended(filter)
 	if err != nil {

@@ -103,7 +103,7 @@ var nothingBehind = map[int]kit.Answer{204: {Means: "Last-Event-ID is that of do
 // both have them, below their own path.
 func (s *surface) oneExec(of execRoutes) {
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET " + of.path, Scope: api.Key, Class: api.Long, Resolve: s.resolveExec,
+		Pattern: "GET " + of.path, Scope: api.Key, Class: api.Long, Listens: true, Resolve: s.resolveExec,
 		Doc: kit.Doc{
 			ID: "get-" + of.noun, Summary: "Get the record and output of " + of.thing, Errors: []int{404, 409},
 			Description: "Also of one whose client went away or that was running while the daemon restarted. With wait_ms the answer comes when it ends, or after that time with what there is. Of a process the output is both streams in the order in which they were read.",
@@ -117,7 +117,7 @@ func (s *surface) oneExec(of execRoutes) {
 		},
 	}, s.readOutput)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET " + of.path + "/stream", Scope: api.Key, Class: api.Long, Resolve: s.resolveExec,
+		Pattern: "GET " + of.path + "/stream", Scope: api.Key, Class: api.Long, Listens: true, Resolve: s.resolveExec,
 		Doc: kit.Doc{
 			ID: of.attach, Summary: "Follow the output of " + of.thing + " from anywhere", Media: "text/event-stream", Errors: []int{404, 409},
 			Example:     exampleStream,
@@ -126,7 +126,7 @@ func (s *surface) oneExec(of execRoutes) {
 		},
 	}, s.attachStream)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "POST " + of.path + "/wait", Scope: api.Key, Class: api.Long, Resolve: s.resolveExec,
+		Pattern: "POST " + of.path + "/wait", Scope: api.Key, Class: api.Long, Listens: true, Resolve: s.resolveExec,
 		Doc: kit.Doc{
 			ID: "wait-" + of.noun, Summary: "Wait for the end of " + of.thing, Errors: []int{404, 409, 415},
 			Description: "Answers with its record when it has ended, or after timeout_ms with the record as it is.",

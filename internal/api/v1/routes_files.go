@@ -17,7 +17,7 @@ import (
 func (s *surface) filesOfSessions() {
 	s.fileRoutes(fileRoutes{path: "/v1/sessions/{id}", handlers: s.files, resolve: s.resolveSession})
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/sessions/{id}/fs/watch", Scope: api.Key, Class: api.Long, Resolve: s.resolveSession,
+		Pattern: "GET /v1/sessions/{id}/fs/watch", Scope: api.Key, Class: api.Long, Listens: true, Resolve: s.resolveSession,
 		Doc: kit.Doc{
 			ID: "watch-files", Summary: "Follow the changes in a directory", Media: "text/event-stream", Errors: []int{403, 404, 409, 422},
 			Example:     exampleWatch,

@@ -18,7 +18,7 @@ func (s *surface) hostRoutes() {
 		},
 	}, s.hostHistory)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/host/findings", Scope: api.Admin, Class: api.Long,
+		Pattern: "GET /v1/host/findings", Scope: api.Admin, Class: api.Long, Listens: true,
 		Doc: kit.Doc{
 			ID: "get-host-findings", Summary: "Tell what is wrong with the host", Errors: []int{403, 501},
 			Description: "Only for admins. What sandkasten doctor and sandkasten fsck find while the daemon works, with what mends it; the drivers are not tried. It is looked for when somebody asks, at most every 10 seconds. That takes some milliseconds where all is well, and six seconds where something differs: only what stays so is told.",

@@ -77,31 +77,31 @@ func (s *surface) imageRoutes() {
 		},
 	}, s.images.Get)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "DELETE /v1/images/{image}", Scope: api.Admin, Reserved: adminsMakeImages,
+		Pattern: "DELETE /v1/images/{image}", Scope: api.Key,
 		Doc: kit.Doc{
 			ID: "delete-image", Summary: "Remove an image", Errors: []int{403, 404, 409, 501},
-			Description: "Takes the name away, and the image with its last name; a digest stands for the image with all its names. 409 while a session uses it. Only for the daemon's own key, as all that changes images.",
+			Description: "Takes the name away, and the image with its last name; a digest stands for the image with all its names. 409 while a session uses it. For admins, and of a user's own names for the user.",
 		},
 	}, s.images.Delete)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "POST /v1/images/pull", Scope: api.Admin, Reserved: adminsMakeImages,
+		Pattern: "POST /v1/images/pull", Scope: api.Key,
 		Doc: kit.Doc{
 			ID: "pull-image", Summary: "Pull an image from a registry", Status: http.StatusAccepted, Errors: []int{403, 415, 429, 501},
-			Description: "Starts a job that stores the linux image of a registry, with the credentials of docker login or podman login of the daemon's user. The job goes on when the client goes away. A request that is repeated while its job is under way gives that job.",
+			Description: "For admins, and users whom one lets (images of a user), whose images have names that begin with theirs and a slash. Starts a job that stores the linux image of a registry, with the credentials of docker login or podman login of the daemon's user. The job goes on when the client goes away. A request that is repeated while its job is under way gives that job.",
 		},
 	}, s.images.Pull)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "POST /v1/images/build", Scope: api.Admin, Reserved: adminsMakeImages, MaxBody: maxBuildBody,
+		Pattern: "POST /v1/images/build", Scope: api.Key, MaxBody: maxBuildBody,
 		Doc: kit.Doc{
 			ID: "build-image", Summary: "Build an image from a recipe", Status: http.StatusAccepted, Errors: []int{403, 404, 415, 429, 501},
-			Description: "Starts a job that makes an image as the recipe says, which docs/images.md describes. Scripts of its packages and its steps run as root in a chroot of the daemon's host, with its network: a recipe must be trusted.",
+			Description: "For admins, and users whom one lets. Starts a job that makes an image as the recipe says, which docs/images.md describes. Scripts of its packages and its steps run as root in a chroot of the daemon's host, with its network: a recipe must be trusted.",
 		},
 	}, s.images.Build)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "POST /v1/images/commit", Scope: api.Admin, Reserved: adminsMakeImages,
+		Pattern: "POST /v1/images/commit", Scope: api.Key,
 		Doc: kit.Doc{
 			ID: "commit-image", Summary: "Make an image of a session or snapshot", Status: http.StatusAccepted, Errors: []int{403, 404, 409, 415, 429, 501},
-			Description: "Starts a job that stores the image of the session with what it has changed of its root on top. What is in /workspace is no part of it. A session's programs stand still while its files are read.",
+			Description: "For admins, and of their own for users whom one lets pull. Starts a job that stores the image of the session with what it has changed of its root on top. What is in /workspace is no part of it. A session's programs stand still while its files are read.",
 		},
 	}, s.images.Commit)
 	kit.Route(s.kit, kit.Row{
@@ -116,20 +116,20 @@ func (s *surface) imageRoutes() {
 		},
 	}, s.images.Import)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/image-jobs", Scope: api.Admin, Turn: true, Reserved: adminsMakeImages,
+		Pattern: "GET /v1/image-jobs", Scope: api.Key, Turn: true,
 		Doc: kit.Doc{
 			ID: "list-image-jobs", Summary: "List jobs for images", Errors: []int{403, 501},
-			Description: "Those that wait, run or have ended since the daemon's start, oldest first; of the ended ones the last hundred.",
+			Description: "Those that wait, run or have ended since the daemon's start, oldest first; of the ended ones the last hundred. Users who may make images see those of their own names.",
 		},
 	}, s.images.ListJobs)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/image-jobs/{id}", Scope: api.Admin, Reserved: adminsMakeImages,
+		Pattern: "GET /v1/image-jobs/{id}", Scope: api.Key,
 		Doc: kit.Doc{
 			ID: "get-image-job", Summary: "Get a job", Errors: []int{403, 404, 501},
 		},
 	}, s.images.GetJob)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/image-jobs/{id}/events", Scope: api.Admin, Reserved: adminsMakeImages, Class: api.Long,
+		Pattern: "GET /v1/image-jobs/{id}/events", Scope: api.Key, Class: api.Long, Listens: true,
 		Doc: kit.Doc{
 			ID: "image-job-events", Summary: "Follow a job", Media: "text/event-stream", Errors: []int{403, 404, 501},
 			Example:     exampleJobEvents,
@@ -137,7 +137,7 @@ func (s *surface) imageRoutes() {
 		},
 	}, s.images.JobEvents)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "DELETE /v1/image-jobs/{id}", Scope: api.Admin, Reserved: adminsMakeImages,
+		Pattern: "DELETE /v1/image-jobs/{id}", Scope: api.Key,
 		Doc: kit.Doc{
 			ID: "cancel-image-job", Summary: "Cancel a job", Errors: []int{403, 404, 501},
 			Description: "Ends the job and answers when it has let go of all; layers that it has finished stay for the next try. To cancel what has ended is no error.",

@@ -36,7 +36,7 @@ func (s *surface) networkRoutes() {
 		},
 	}, s.networks.Log)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/sessions/{id}/network/log/stream", Scope: api.Key, Class: api.Long, Resolve: s.resolveSession,
+		Pattern: "GET /v1/sessions/{id}/network/log/stream", Scope: api.Key, Class: api.Long, Listens: true, Resolve: s.resolveSession,
 		Doc: kit.Doc{
 			ID: "follow-network-log", Summary: "Follow what a session's network decides", Media: "text/event-stream", Errors: []int{404},
 			Example:     exampleNetworkLog,

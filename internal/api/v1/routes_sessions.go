@@ -20,7 +20,7 @@ func (s *surface) sessionRoutes() {
 		Pattern: "GET /v1/sessions", Scope: api.Key, Turn: true,
 		Doc: kit.Doc{
 			ID: "list-sessions", Summary: "List sessions", Errors: []int{501},
-			Description: "The sessions of this key that have not ended, oldest first. With limit an answer is a page: the cursor of its last session is after of the next one, and a page that is shorter than limit is the last. A session whose place changes meanwhile, as by activity, may be on two pages or none.",
+			Description: "The sessions of this key that have not ended, oldest first, and to an admin those of all owners; owner has one of them. With limit an answer is a page: the cursor of its last session is after of the next one, and a page that is shorter than limit is the last. A session whose place changes meanwhile, as by activity, may be on two pages or none.",
 		},
 	}, s.listSessions)
 	kit.Route(s.kit, kit.Row{
@@ -34,7 +34,7 @@ func (s *surface) sessionRoutes() {
 		Pattern: "DELETE /v1/sessions/{id}", Scope: api.Key, Resolve: s.resolveSession,
 		Doc: kit.Doc{
 			ID: "destroy-session", Summary: "Destroy a session", Errors: []int{404},
-			Description: "Ends the session's processes and removes its files. Works in every state; to repeat it is no error.",
+			Description: "Ends the session's processes and removes its files. Works in every state; to repeat it is no error. An admin destroys those of others, by their ids, and end_reason names the admin.",
 		},
 	}, s.destroySession)
 	kit.Route(s.kit, kit.Row{

@@ -26,6 +26,7 @@ func (s *surface) userRoutes() {
 			Description: "What the owner of the request's key used in a month, has now and may have.",
 		},
 	}, s.users.MyUsage)
+	s.usageRoutes()
 	kit.Route(s.kit, kit.Row{
 		Pattern: "POST /v1/users", Scope: api.Key,
 		Doc: kit.Doc{
@@ -51,7 +52,7 @@ func (s *surface) userRoutes() {
 		Pattern: "PATCH /v1/users/{name}", Scope: api.Key,
 		Doc: kit.Doc{
 			ID: "update-user", Summary: "Change a user", Errors: []int{403, 404, 409, 415, 501, 507},
-			Description: "What is left out stays. Users change their own e-mail address and password, with the current password or a key that has no end, that no other key has made and whose scope is all that the user may; the rest is for admins, who do not change their own role and state. A key that ends sets no password, e-mail address or role admin, of anybody. An e-mail address of another user is 409, and with oidc.link_users only admins set addresses. A quota holds at the next use; null in it goes back to the limit of the configuration. A new role or state ends the user's requests that are under way.",
+			Description: "What is left out stays. Users change their own e-mail address and password, with the current password or a key that has no end, that no other key has made and whose scope is all that the user may; the rest is for admins, who do not change their own role and state. A key that ends sets no password, e-mail address or role admin, of anybody. An e-mail address of another user is 409, and with oidc.link_users only admins set addresses. A password for a user who has had a key or password before is given by the daemon's own key and by admins with the right inspect alone, and so is an e-mail address with oidc.link_users: it opens what the user has, who is told. inspect itself is the daemon's own key's to give, and goes with the role admin. A quota holds at the next use; null in it goes back to the limit of the configuration. A new role or state ends the user's requests that are under way.",
 		},
 	}, s.users.Update)
 	kit.Route(s.kit, kit.Row{
@@ -71,6 +72,32 @@ func (s *surface) userRoutes() {
 	}, s.users.Usage)
 	s.keyRoutes()
 	s.signInRoutes()
+}
+
+// usageRoutes are those of what owners use, and of who looked into what they have.
+func (s *surface) usageRoutes() {
+	kit.Route(s.kit, kit.Row{
+		Pattern: "GET /v1/me/inspections", Scope: api.Key,
+		Doc: kit.Doc{
+			ID: "list-my-inspections", Summary: "List who looked into what is the caller's", Errors: []int{501},
+			Description: "Admins who used the right to look into what others have, and whoever made a key or set a password of the caller's. An inspection is written before it begins.",
+		},
+	}, s.users.Inspections)
+	kit.Route(s.kit, kit.Row{
+		Pattern: "GET /v1/usage", Scope: api.Admin,
+		Doc: kit.Doc{
+			ID: "get-usage", Summary: "Get what all owners use", Errors: []int{403, 501},
+			Description: "Only for admins. What each owner used in a month, has now and may have, with the memory that the owner's sessions use now.",
+		},
+	}, s.users.AllUsage)
+	kit.Route(s.kit, kit.Row{
+		Pattern: "GET /v1/usage/days", Scope: api.Key,
+		Doc: kit.Doc{
+			ID: "get-usage-days", Summary: "Get what was used by day", Errors: []int{404, 501},
+			Answers:     map[int]kit.Answer{200: {Content: []kit.Media{kit.JSON[users.UsageDays](nil), kit.Bytes(users.CSV)}}},
+			Description: "Of the caller, and to admins of one owner or of all. To all others other owners do not exist.",
+		},
+	}, s.users.Days)
 }
 
 // signInRoutes are those of browsers. What else a cookie opens are the routes that a
@@ -108,7 +135,7 @@ func (s *surface) keyRoutes() {
 		Pattern: "POST /v1/keys", Scope: api.Key,
 		Doc: kit.Doc{
 			ID: "create-key", Summary: "Make an API key", Status: http.StatusCreated, Errors: []int{403, 404, 409, 415, 501, 507},
-			Description: "Shown in this answer and never again. A key that a key makes for its own user is its child: it has at most its scope and life, and is revoked with it. Keys of other users are made by admins, and are nobody's children, unless the admin's key ends.",
+			Description: "Shown in this answer and never again. A key that a key makes for its own user is its child: it has at most its scope and life, and is revoked with it. Keys of other users are made by admins, and are nobody's children, unless the admin's key ends. An admin makes the first key of a user who has had no key or password, and further ones with the right inspect, for a key opens what the user has; the daemon's own key makes any. The user is told (list-my-inspections).",
 		},
 	}, s.users.CreateKey)
 	kit.Route(s.kit, kit.Row{

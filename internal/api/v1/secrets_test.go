@@ -178,7 +178,7 @@ func TestSecretValueIsNowhere(t *testing.T) {
 		t.Errorf("the log has the value, or nothing: %s", &log)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "audit.log"))
-	if err != nil || !bytes.Contains(text, []byte(`PUT /v1/secrets/{name}`)) || !bytes.Contains(text, []byte(`"name":"a"`)) {
+	if err != nil || !bytes.Contains(text, []byte(`PUT /v1/secrets/{name}`)) || !bytes.Contains(text, []byte(`"secret":"a"`)) {
 		t.Errorf("the audit log lacks who set what: %s, %v", text, err)
 	}
 	if bytes.Contains(text, []byte(value)) {

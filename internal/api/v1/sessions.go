@@ -97,11 +97,14 @@ func (s *surface) find(_ context.Context, in SessionPath) (session.ID, error) {
 	return session.ID(in.ID), nil
 }
 
-// findKnown is find, and refuses what is no session of the caller's before the
-// handler has other objections.
+// findKnown is find, and refuses a session that the caller may not look into before
+// the handler has other objections.
 func (s *surface) findKnown(ctx context.Context, in SessionPath) (session.ID, error) {
-	found, err := s.get(ctx, in)
-	return found.ID, err
+	id, err := s.find(ctx, in)
+	if err == nil {
+		_, err = s.manager.Sessions.Enter(ctx, api.Caller(ctx), id)
+	}
+	return id, err
 }
 
 func (s *surface) get(ctx context.Context, in SessionPath) (session.Session, error) {

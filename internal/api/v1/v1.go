@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/accounts/browser"
+	"github.com/sandkasten/sandkasten/internal/accounts/inspections"
 	"github.com/sandkasten/sandkasten/internal/accounts/oidc"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/kit"
@@ -44,13 +45,14 @@ type Options struct {
 
 	Images *jobs.Library // nil has none, and answers that it is not there
 
-	Accounts *accounts.Accounts // nil has none, and answers so
-	Usage    *usage.Meter       // nil meters nothing, and answers so
-	SignIns  *browser.SignIns   // of these accounts; nil has none, and answers so
-	OIDC     *oidc.Provider     // signs users in; nil has none, and answers so
-	History  *history.Recorder  // what sessions and the host used; nil has none, and answers so
-	Findings *findings.Examiner // what is wrong with the host; nil has none, and answers so
-	Home     string             // path of the page for who has signed in with it; default /
+	Accounts    *accounts.Accounts       // nil has none, and answers so
+	Usage       *usage.Meter             // nil meters nothing, and answers so
+	Inspections *inspections.Inspections // of who looked into what owners have; nil has none, and answers so
+	SignIns     *browser.SignIns         // of these accounts; nil has none, and answers so
+	OIDC        *oidc.Provider           // signs users in; nil has none, and answers so
+	History     *history.Recorder        // what sessions and the host used; nil has none, and answers so
+	Findings    *findings.Examiner       // what is wrong with the host; nil has none, and answers so
+	Home        string                   // path of the page for who has signed in with it; default /
 
 	Scopes *scope.Service // nil has none, and answers so
 
@@ -71,6 +73,19 @@ type Options struct {
 
 	Registry *prometheus.Registry    // what /metrics shows; nil has no /metrics
 	Metrics  *sessionmetrics.Metrics // of the sessions that it makes and what they run; nil keeps none
+}
+
+// granted is what users may make images of. Owners of the configuration have no rights.
+func granted(a *accounts.Accounts) func(owner string) images.Grant {
+	return func(owner string) images.Grant {
+		if a == nil {
+			return images.Grant{}
+		}
+		u, _ := a.Known(owner)
+		count, bytes := u.Quota.ImageRoom()
+		right := u.Rights.Images
+		return images.Grant{Pull: right != accounts.ImagesNone, Build: right == accounts.ImagesBuild, Images: count, Bytes: bytes}
+	}
 }
 
 type surface struct {
@@ -113,8 +128,8 @@ func New(o Options) api.Surface {
 	s.workspaceFiles = &ofWorkspaces
 	s.snapshots = &snapshots.Handlers{Manager: o.Manager, Find: s.find}
 	s.networks = &networks.Handlers{Manager: o.Manager, Find: s.find}
-	s.images = &images.Handlers{Manager: o.Manager, Library: o.Images, Find: s.find}
-	s.users = &users.Handlers{Accounts: o.Accounts, Meter: o.Usage, SignIns: o.SignIns, OIDC: o.OIDC, Home: cmp.Or(o.Home, "/")}
+	s.images = &images.Handlers{Manager: o.Manager, Library: o.Images, Find: s.find, Granted: granted(o.Accounts)}
+	s.users = &users.Handlers{Accounts: o.Accounts, Meter: o.Usage, SignIns: o.SignIns, OIDC: o.OIDC, Looks: o.Inspections, Sessions: o.Manager.Sessions, Home: cmp.Or(o.Home, "/")}
 	s.host = &operator.Handlers{History: o.History, Findings: o.Findings}
 	s.kit = kit.New(kit.Options{Name: "v1", LargeBodies: "send files by PUT fs/raw"})
 	s.table()

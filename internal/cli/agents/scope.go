@@ -42,7 +42,7 @@ type scopeRow struct {
 }
 
 func (c lsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	sessions, err := cl.ListSessions(ctx, nil)
+	sessions, err := cl.ListSessions(ctx, &sandkasten.ListSessionsOptions{Mine: true})
 	if err != nil {
 		return err
 	}

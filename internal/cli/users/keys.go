@@ -35,7 +35,11 @@ type createKeyCmd struct {
 
 func (createKeyCmd) Help() string {
 	return `The only output is the key, which nothing shows again. A key that a user's key makes
-may do no more, lives no longer and is revoked with it.`
+may do no more, lives no longer and is revoked with it.
+
+A key opens what its user has. Every admin makes a user's first one; for later ones the
+admin needs the right to look into what others have. The user is told of each:
+sandkasten user inspections.`
 }
 
 func (c createKeyCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {

@@ -1,9 +1,11 @@
 package users
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,6 +18,11 @@ import (
 type UsageCmd struct {
 	User  string `placeholder:"NAME" help:"Whose, for admins."`
 	Month string `placeholder:"MONTH" help:"A month of UTC, such as 2026-11, instead of this one."`
+	All   bool   `help:"What all owners use, for admins: who has most memory in use comes first."`
+	Days  bool   `help:"What was used by day: for admins by all owners, or by --user."`
+	CSV   bool   `name:"csv" help:"The days as a table for a spreadsheet."`
+	Since string `placeholder:"DAY" help:"With --days: the first day of UTC, such as 2026-11-01; 30 days ago without it."`
+	Until string `placeholder:"DAY" help:"With --days: the last day."`
 	cli.FormFlags
 }
 
@@ -25,11 +32,19 @@ func (UsageCmd) Help() string {
 
   sandkasten usage
   sandkasten usage --user alice --month 2026-10
+  sandkasten usage --all
+  sandkasten usage --days --csv --since 2026-11-01 >usage.csv
   sandkasten usage --json`
 }
 
 // Run is for the command line.
 func (c UsageCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	switch {
+	case c.Days || c.CSV:
+		return c.days(ctx, a, cl)
+	case c.All:
+		return c.all(ctx, a, cl)
+	}
 	var used *sandkasten.OwnerUsage
 	var err error
 	if c.User == "" {
@@ -44,6 +59,55 @@ func (c UsageCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) er
 		return err
 	}
 	return show.Table(a.Out, usageRows(*used))
+}
+
+// all prints what all owners use.
+func (c UsageCmd) all(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	used, err := cl.AllUsage(ctx, c.Month)
+	if err != nil {
+		return err
+	}
+	if done, err := c.Done(a, *used); done {
+		return err
+	}
+	const mib = 1 << 20
+	slices.SortStableFunc(used.Owners, func(x, y sandkasten.OwnerShare) int { return cmp.Compare(y.MemoryBytes, x.MemoryBytes) })
+	rows := [][]string{{"OWNER", "MEMORY", "OF", "RUNNING", "SESSIONS", "SESSION TIME", "CPU TIME", "NETWORK", "DISK", "SNAPSHOTS"}}
+	for _, u := range used.Owners {
+		rows = append(rows, []string{
+			u.Owner, show.Size(u.MemoryBytes), show.Size(u.Now.MemoryMB * mib), strconv.Itoa(u.Now.RunningSessions), strconv.Itoa(u.Now.Sessions),
+			spanOf(u.SessionSeconds), spanOf(u.CPUSeconds), show.Size(u.SentBytes + u.ReceivedBytes), show.Size(u.Now.DiskMB * mib), show.Size(u.Now.SnapshotBytes),
+		})
+	}
+	return show.Table(a.Out, rows)
+}
+
+// days prints what was used by day.
+func (c UsageCmd) days(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	options := &sandkasten.UsageDaysOptions{Since: c.Since, Until: c.Until, Owner: c.User}
+	if c.CSV {
+		text, err := cl.UsageCSV(ctx, options)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprint(a.Out, text)
+		return err
+	}
+	days, err := cl.UsageDays(ctx, options)
+	if err != nil {
+		return err
+	}
+	if done, err := c.Done(a, days); done {
+		return err
+	}
+	rows := [][]string{{"DAY", "OWNER", "SESSION TIME", "CPU TIME", "MEMORY HOURS", "SENT", "RECEIVED", "SESSIONS"}}
+	for _, d := range days {
+		rows = append(rows, []string{
+			d.Day, d.Owner, spanOf(d.SessionSeconds), spanOf(d.CPUSeconds), show.Size(d.MemoryMBSeconds << 20 / 3600),
+			show.Size(d.SentBytes), show.Size(d.ReceivedBytes), strconv.FormatInt(d.SessionsCreated, 10),
+		})
+	}
+	return show.Table(a.Out, rows)
 }
 
 // usageRows are those of a table: what is counted for the month and what there is now.
@@ -119,6 +183,8 @@ type quotaFlags struct {
 	SnapshotMB             quotaLimit `name:"snapshot-mb" placeholder:"N" help:"MiB of all snapshots."`
 	NetworkMBPerMonth      quotaLimit `name:"network-mb-per-month" placeholder:"N" help:"MiB that sessions send and receive in a month."`
 	SessionSecondsPerMonth quotaLimit `placeholder:"N" help:"Seconds that sessions live in a month, all together."`
+	MaxImages              quotaLimit `placeholder:"N" help:"Images that the user makes, see --images; 10 by default."`
+	ImageMB                quotaLimit `name:"image-mb" placeholder:"N" help:"MiB of these images together; 20480 by default."`
 }
 
 // update is nil if no flag is given.
@@ -126,6 +192,7 @@ func (f quotaFlags) update() *sandkasten.QuotaUpdate {
 	update := sandkasten.QuotaUpdate{
 		MaxSessions: f.MaxSessions.change, MaxRunningSessions: f.MaxRunningSessions.change, CPU: f.CPU.change, MemoryMB: f.MemoryMB.change,
 		DiskMB: f.DiskMB.change, MaxWorkspaces: f.MaxWorkspaces.change, SnapshotMB: f.SnapshotMB.change, NetworkMB: f.NetworkMBPerMonth.change, SessionSeconds: f.SessionSecondsPerMonth.change,
+		MaxImages: f.MaxImages.change, ImageMB: f.ImageMB.change,
 	}
 	if update == (sandkasten.QuotaUpdate{}) {
 		return nil
@@ -172,9 +239,18 @@ func (c showCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 		{"EMAIL", show.Printable(u.Email)},
 		{"ROLE", u.Role},
 		{"STATE", u.State},
+		{"INSPECTS", yes(u.Inspect)},
+		{"IMAGES", u.Images},
 		{"AGE", show.Span(time.Since(u.CreatedAt))},
 	}
 	return show.Table(a.Out, append(rows, quotaRows(u.Quota)...))
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }
 
 // quotaRows are the limits that a quota has.
@@ -192,6 +268,8 @@ func quotaRows(q *sandkasten.Quota) (rows [][]string) {
 		{"SNAPSHOT MB", limitOf(q.SnapshotMB)},
 		{"NETWORK MB PER MONTH", limitOf(q.NetworkMB)},
 		{"SESSION SECONDS PER MONTH", limitOf(q.SessionSeconds)},
+		{"MAX IMAGES", limitOf(q.MaxImages)},
+		{"IMAGE MB", limitOf(q.ImageMB)},
 	} {
 		if limit.value == "0" {
 			limit.value = "no limit"

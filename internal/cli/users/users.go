@@ -18,6 +18,8 @@ type Cmd struct {
 	Show showCmd `cmd:"" help:"Show a user with their own limits."`
 	Set  setCmd  `cmd:"" help:"Change a user."`
 	Rm   rmCmd   `cmd:"" help:"Delete users and all that they own."`
+
+	Inspections inspectionsCmd `cmd:"" help:"List who looked into what is yours."`
 }
 
 // Help is what --help adds.
@@ -27,6 +29,8 @@ belongs to the user.
 
   sandkasten user add alice --key
   sandkasten user set alice --disable
+  sandkasten user set alice --images pull
+  sandkasten user set root --inspect
   sandkasten user set alice --max-sessions 20 --session-seconds-per-month 720000
   sandkasten user rm alice`
 }
@@ -108,6 +112,9 @@ type setCmd struct {
 	Role       *string `enum:"user,admin" placeholder:"ROLE" help:"Role: user or admin."`
 	Password   bool    `xor:"password" help:"Ask for a new password, or read it from standard input. The user's browsers are signed out."`
 	NoPassword bool    `xor:"password" help:"Take the password away."`
+	Inspect    bool    `xor:"inspect" help:"Let the admin look into what others have, who are told. Only the daemon's own key may."`
+	NoInspect  bool    `xor:"inspect" help:"Take that right away."`
+	Images     *string `enum:"none,pull,build" placeholder:"WHAT" help:"What a user who is no admin may make images of: none, pull (registries, own sessions) or build (recipes, too, which run on the host)."`
 	Current    bool    `name:"current-password" help:"Ask for the current password, too, or read it from the first line of standard input: for changing one's own."`
 	Disable    bool    `xor:"state" help:"Refuse the user's keys and end their requests."`
 	Enable     bool    `xor:"state" help:"Take the user's keys again."`
@@ -116,7 +123,10 @@ type setCmd struct {
 }
 
 func (c setCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	update := &sandkasten.UserUpdate{Email: c.Email, Role: c.Role, Quota: c.update()}
+	update := &sandkasten.UserUpdate{Email: c.Email, Role: c.Role, Images: c.Images, Quota: c.update()}
+	if c.Inspect || c.NoInspect {
+		update.Inspect = &c.Inspect
+	}
 	if c.NoPassword {
 		update.Password = new(string)
 	}
@@ -149,6 +159,28 @@ func (c setCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 		return err
 	}
 	return a.PrintID(user.Name)
+}
+
+type inspectionsCmd struct{ cli.ListFlags }
+
+func (inspectionsCmd) Help() string {
+	return `An admin may have the right to look into files, terminals and output of others, and to
+make keys in their names. Whoever uses it is listed here first. Keys and passwords that
+the daemon's own key makes are listed, too.
+
+  sandkasten user inspections`
+}
+
+func (c inspectionsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	list, err := cl.ListInspections(ctx)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"BY", "WHAT", "SESSION", "FIRST", "LAST"}}
+	for _, i := range list {
+		rows = append(rows, []string{i.By, i.What, i.SessionID, i.FirstAt.Local().Format(time.DateTime), i.LastAt.Local().Format(time.DateTime)})
+	}
+	return c.Print(a, list, rows, "Nobody has looked into what is yours.")
 }
 
 type rmCmd struct {

@@ -139,7 +139,7 @@ func (a Artifact) key() string {
 // Get returns one artifact of the principal's. To every other one it does not exist.
 func (s *Service) Get(ctx context.Context, p auth.Principal, id string) (Artifact, error) {
 	a, err := s.opts.Store.GetArtifact(ctx, id)
-	if err == nil && a.Owner != p.Owner && !p.Has(auth.ScopeEveryOwner) {
+	if err == nil && a.Owner != p.Owner && !p.OwnsAll() {
 		return Artifact{}, errdefs.New(errdefs.NotFound, "no such artifact")
 	}
 	return a, err

@@ -21,6 +21,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/network/relay"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/access"
 )
 
 // Options configures a Keeper. Without a Store there are no networks: every session
@@ -91,8 +92,8 @@ type Subject struct {
 
 // Sessions is what the service asks of the core.
 type Sessions interface {
-	// Subject returns a session of p's. It is not activity.
-	Subject(ctx context.Context, p auth.Principal, id string) (Subject, error)
+	// Subject returns a session that p may see or use. It is not activity.
+	Subject(ctx context.Context, p auth.Principal, id string, need access.Need) (Subject, error)
 	// Lock waits until nobody changes a session of p's that has not ended, and keeps
 	// others from changing it until Release is called.
 	Lock(ctx context.Context, p auth.Principal, id string) (Held, error)

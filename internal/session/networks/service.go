@@ -9,6 +9,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/network/relay"
+	"github.com/sandkasten/sandkasten/internal/session/access"
 )
 
 // Networks is what surfaces call. A session that does not exist, or is not the
@@ -26,7 +27,7 @@ func (n *Networks) Default(auth.Principal) network.Policy { return n.keeper.Defa
 
 // Get returns what a session may reach.
 func (n *Networks) Get(ctx context.Context, p auth.Principal, id string) (Policy, error) {
-	s, err := n.sessions.Subject(ctx, p, id)
+	s, err := n.sessions.Subject(ctx, p, id, access.See)
 	return s.Policy, err
 }
 
@@ -44,7 +45,7 @@ func (n *Networks) Set(ctx context.Context, p auth.Principal, id string, asked A
 
 // Allow adds entries to what a session in mode allow may reach.
 func (n *Networks) Allow(ctx context.Context, p auth.Principal, id string, entries []string) (Policy, error) {
-	if _, err := n.sessions.Subject(ctx, p, id); err != nil {
+	if _, err := n.sessions.Subject(ctx, p, id, access.Use); err != nil {
 		return Policy{}, err
 	}
 	if len(entries) == 0 {
@@ -112,7 +113,7 @@ const maxLog = 1000
 // Log returns what was decided behind the event numbered since, oldest first. There
 // is nothing of a session that never had a network.
 func (n *Networks) Log(ctx context.Context, p auth.Principal, id string, since uint64, limit int) ([]relay.Event, error) {
-	if _, err := n.sessions.Subject(ctx, p, id); err != nil {
+	if _, err := n.sessions.Subject(ctx, p, id, access.Use); err != nil {
 		return nil, err
 	}
 	log := n.keeper.log(id)
@@ -131,7 +132,7 @@ func (n *Networks) Log(ctx context.Context, p auth.Principal, id string, since u
 // has no network now.
 func (n *Networks) Follow(ctx context.Context, p auth.Principal, id string, since uint64, tell func(relay.Event) error) error {
 	for {
-		s, err := n.sessions.Subject(ctx, p, id)
+		s, err := n.sessions.Subject(ctx, p, id, access.Use)
 		if err != nil {
 			return err
 		}
@@ -181,7 +182,7 @@ const maxDenied = 10
 // Denied is what a session was refused since a time, newest first and without
 // repetitions: for whoever wonders why a command failed.
 func (n *Networks) Denied(ctx context.Context, p auth.Principal, id string, since time.Time) ([]relay.Event, error) {
-	if _, err := n.sessions.Subject(ctx, p, id); err != nil {
+	if _, err := n.sessions.Subject(ctx, p, id, access.Use); err != nil {
 		return nil, err
 	}
 	log := n.keeper.log(id)
@@ -194,7 +195,7 @@ func (n *Networks) Denied(ctx context.Context, p auth.Principal, id string, sinc
 // Totals are what a session's network carried since it was opened, or nil if the
 // session has none now.
 func (n *Networks) Totals(ctx context.Context, p auth.Principal, id string) (*relay.Totals, error) {
-	if _, err := n.sessions.Subject(ctx, p, id); err != nil {
+	if _, err := n.sessions.Subject(ctx, p, id, access.See); err != nil {
 		return nil, err
 	}
 	w := n.keeper.way(id)

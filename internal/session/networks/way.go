@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
@@ -14,6 +15,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/network/door"
 	"github.com/sandkasten/sandkasten/internal/network/relay"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // way is the one way out of a sandbox. It ends with the daemon, and then nothing
@@ -21,6 +23,7 @@ import (
 type way struct {
 	owner  string
 	relay  *relay.Relay
+	door   []protocol.Port // on which it listens in the sandbox
 	cancel context.CancelFunc
 	done   chan struct{} // closed when nothing is carried any more
 }
@@ -118,7 +121,7 @@ func (k *Keeper) openWay(ctx context.Context, s Subject, rules *network.Rules, s
 		MaxConnections: min(network.DefaultConnections, cmp.Or(k.opts.MaxConnections, network.DefaultConnections)),
 	})
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	w := &way{owner: s.Owner, relay: r, cancel: cancel, done: make(chan struct{})}
+	w := &way{owner: s.Owner, relay: r, door: listening(d.Streams), cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
 		err := r.Run(running)
@@ -131,6 +134,25 @@ func (k *Keeper) openWay(ctx context.Context, s Subject, rules *network.Rules, s
 		k.drop(s.ID, w)
 	}()
 	return w, nil
+}
+
+// listening are the ports of listeners as a sandbox lists them.
+func listening(streams []net.Listener) []protocol.Port {
+	ports := make([]protocol.Port, 0, len(streams))
+	for _, stream := range streams {
+		if at, ok := stream.Addr().(*net.TCPAddr); ok {
+			address := at.AddrPort().Addr().Unmap()
+			ports = append(ports, protocol.Port{Port: at.Port, Address: address.String(), Loopback: address.IsLoopback()})
+		}
+	}
+	return ports
+}
+
+// OfDoor reports whether a port in a session's sandbox is the door's, through which its
+// connections leave: no program of the session listens there.
+func (k *Keeper) OfDoor(session string, port protocol.Port) bool {
+	w := k.way(session)
+	return w != nil && slices.Contains(w.door, port)
 }
 
 // decided publishes what the network of a session decides. How connections end is in

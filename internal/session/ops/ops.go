@@ -11,6 +11,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/session/execwatch"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // Sessions finds the sessions to work in.
@@ -45,6 +46,8 @@ type Options struct {
 	TerminalDetach time.Duration // that a terminal lives on without a client; 0 hangs up at once
 	OutputBytes    int64         // of an exec's output that can be read again
 	FileBytes      int64         // of one file or archive that is written
+
+	OfDoor func(session string, one protocol.Port) bool // reports that the session's network listens there, and no program
 
 	Watch *execwatch.Watch // tells subscribers of execs; the caller closes it
 }

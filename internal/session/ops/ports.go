@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
-// Ports lists what is listened on in the session's sandbox, by number. Asking
+// Ports lists what programs of the session listen on, by number. Asking
 // is not activity.
 func (x *Execs) Ports(ctx context.Context, p auth.Principal, id string) ([]protocol.Port, error) {
 	s, runner, err := x.look(ctx, p, id)
@@ -21,7 +22,7 @@ func (x *Execs) Ports(ctx context.Context, p auth.Principal, id string) ([]proto
 	if err != nil {
 		return nil, s.Lost(ctx, err)
 	}
-	return ports, nil
+	return slices.DeleteFunc(ports, func(one protocol.Port) bool { return x.opts.OfDoor(id, one) }), nil
 }
 
 // Dial connects to a TCP port of the sandbox's own loopback, and to nothing

@@ -168,7 +168,7 @@ func (s Secret) about() []byte {
 }
 
 // mayShare reports whether a principal may store what every owner's sessions use.
-func mayShare(p auth.Principal) bool { return p.Owner == auth.Admin || p.Has(auth.ScopeEveryOwner) }
+func mayShare(p auth.Principal) bool { return p.Owner == auth.Admin || p.Oversees() }
 
 // NameRule says what IsName accepts.
 const NameRule = "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'"

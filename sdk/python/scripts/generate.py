@@ -76,6 +76,13 @@ MODELS = {
     "Quota": ("Quota", "How much an owner may have. What is None has no limit."),
     "UsageNow": ("UsageNow", "What an owner has."),
     "OwnerUsage": ("OwnerUsage", "What an owner used in a month, and has and may have now."),
+    "OwnerShare": ("OwnerShare", "What one of several owners uses."),
+    "OwnersUsage": ("OwnersUsage", "What all owners use."),
+    "UsageDay": ("UsageDay", "What an owner used on a day."),
+    "Inspection": (
+        "Inspection",
+        "That somebody looked into what is the client's, or made a key in its name.",
+    ),
     "Event": ("SandboxEvent", "Something that happened. Its type says which of the other fields it has."),
     "ExecBurst": ("ExecBurst", "Commands and processes that came too fast to be told one by one."),
     "NetworkBurst": ("NetworkBurst", "Decisions that came too fast to be told one by one."),

@@ -156,6 +156,15 @@ class Case:
     def do_complete_scope(self, client: Any, args: dict[str, Any]) -> Any:
         return self.call(client.complete_scope, args.pop("scope"), **args)
 
+    def do_all_usage(self, client: Any, args: dict[str, Any]) -> Any:
+        return self.call(client.all_usage, **args)
+
+    def do_usage_days(self, client: Any, args: dict[str, Any]) -> Any:
+        return self.call(client.usage_days, **args)
+
+    def do_list_inspections(self, client: Any, args: dict[str, Any]) -> Any:
+        return self.call(client.list_inspections)
+
     def do_list_audit(self, client: Any, args: dict[str, Any]) -> Any:
         return self.call(client.list_audit, **args)
 

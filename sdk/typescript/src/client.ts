@@ -273,6 +273,32 @@ export class SandboxClient {
     return this.#transport.json("GET", `${userPath(name)}/usage`, { query: { month }, signal });
   }
 
+  /** What all owners use in `month`, with the memory that their sessions use now. Only admins may. */
+  async allUsage(options: types.UsageOptions = {}): Promise<types.OwnersUsage> {
+    const { signal, month } = options;
+    return this.#transport.json("GET", "/v1/usage", { query: { month }, signal });
+  }
+
+  /** What was used by day: of the client's owner, and to admins of all owners or of `owner`. */
+  async usageDays(options: types.UsageDaysOptions = {}): Promise<types.UsageDay[]> {
+    const { signal, ...query } = options;
+    const list = await this.#transport.json<schemas.SchemaUsageDays>("GET", "/v1/usage/days", { query, signal });
+    return list.days;
+  }
+
+  /** `usageDays` as a table, for a spreadsheet. */
+  async usageCSV(options: types.UsageDaysOptions = {}): Promise<string> {
+    const { signal, ...query } = options;
+    const response = await this.#transport.response("GET", "/v1/usage/days", { query: { ...query, format: "csv" }, signal });
+    return response.text();
+  }
+
+  /** Who looked into what is the client's, or made a key or set a password in its name; the newest first. */
+  async listInspections(options: types.CallOptions = {}): Promise<types.Inspection[]> {
+    const list = await this.#transport.json<schemas.SchemaInspections>("GET", "/v1/me/inspections", options);
+    return list.inspections;
+  }
+
   /** Makes a user, without a key. Only admins may. */
   async createUser(name: string, options: types.CreateUserOptions = {}): Promise<types.User> {
     const { signal, ...rest } = options;

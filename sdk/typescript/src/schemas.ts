@@ -52,10 +52,15 @@ export interface components {
              * @example answered
              */
             event: string;
-            /** @description Those in the path, and what was made. */
+            /** @description Those in the path and what was made, each by what it is of: session, exec, snapshot, workspace, user, key. */
             ids?: {
                 [key: string]: string;
             };
+            /**
+             * @description Whose it is that an admin looked into, or whose key it made.
+             * @example alice
+             */
+            of?: string;
             /**
              * @description Of the key; not there without a valid one.
              * @example alice
@@ -1337,6 +1342,34 @@ export interface components {
             /** @description Absent if no workspace outlives its session here. */
             workspaces?: components["schemas"]["WorkspaceInfo"];
         };
+        Inspection: {
+            /**
+             * @description The admin; admin is the daemon's own key.
+             * @example root
+             */
+            by: string;
+            /**
+             * Format: date-time
+             * @description On that day of UTC. The same on another day is an entry of its own.
+             */
+            firstAt: string;
+            /**
+             * Format: date-time
+             * @description To the minute.
+             */
+            lastAt: string;
+            /** @example f5q2bz7lq4m3k5n6p7r2s3t4u5 */
+            sessionId?: string;
+            /**
+             * @description What was looked into, or made in the caller's name: a session, a key, a password, an e-mail address.
+             * @example a session
+             */
+            what: string;
+        };
+        Inspections: {
+            /** @description The newest first, 1000 at most. */
+            inspections: components["schemas"]["Inspection"][];
+        };
         Job: {
             /**
              * @description The program's name for itself, of at most 15 bytes.
@@ -1921,6 +1954,66 @@ export interface components {
             /** @enum {string} */
             status: "running" | "completed";
         };
+        OwnerShare: {
+            /**
+             * Format: double
+             * @description Processor time of sessions, as it was seen a minute ago at most.
+             * @example 310.2
+             */
+            cpuSeconds: number;
+            /**
+             * Format: date-time
+             * @description When the month ends, and what it has is free again.
+             * @example 2026-12-01T00:00:00Z
+             */
+            freesAt: string;
+            /**
+             * Format: int64
+             * @description That the owner's sessions used a few seconds ago, all together. now.memory_mb is what they may use.
+             * @example 805306368
+             */
+            memoryBytes: number;
+            /**
+             * @description Of UTC.
+             * @example 2026-11
+             */
+            month: string;
+            /** @description What there is at the moment, whatever the month. */
+            now: components["schemas"]["UsageNow"];
+            /** @example alice */
+            owner: string;
+            /** @description What holds for the owner now. What is left out has no limit. */
+            quota: components["schemas"]["Quota"];
+            /**
+             * Format: int64
+             * @example 73400320
+             */
+            receivedBytes: number;
+            /**
+             * Format: int64
+             * @description By the networks of sessions.
+             * @example 1048576
+             */
+            sentBytes: number;
+            /**
+             * Format: double
+             * @description That sessions lived, all together: from their create or start to their end or stop, also while they were paused.
+             * @example 5321.7
+             */
+            sessionSeconds: number;
+            /**
+             * Format: int64
+             * @description That came to run.
+             * @example 17
+             */
+            sessionsCreated: number;
+            /**
+             * Format: int64
+             * @description The most that archives of snapshots had at once.
+             * @example 52428800
+             */
+            snapshotPeakBytes: number;
+        };
         OwnerUsage: {
             /**
              * Format: double
@@ -1974,6 +2067,15 @@ export interface components {
              * @example 52428800
              */
             snapshotPeakBytes: number;
+        };
+        OwnersUsage: {
+            /**
+             * @description Of UTC.
+             * @example 2026-11
+             */
+            month: string;
+            /** @description Who used something in the month or has something now, by name. */
+            owners: components["schemas"]["OwnerShare"][];
         };
         PauseRequest: {
             /**
@@ -2272,7 +2374,7 @@ export interface components {
             totalBytes: number;
         };
         PullRequest: {
-            /** @description Allow plain HTTP to a registry on another host than the daemon's. */
+            /** @description Allow plain HTTP to a registry on another host than the daemon's. Only for admins. */
             insecure?: boolean;
             /**
              * @description Of the image; ref without it.
@@ -2298,6 +2400,18 @@ export interface components {
              * @example 102400
              */
             diskMb?: number;
+            /**
+             * Format: int64
+             * @description MiB of these images together. The one that goes beyond it is the last.
+             * @example 20480
+             */
+            imageMb?: number;
+            /**
+             * Format: int64
+             * @description Of a user who may make images: their names.
+             * @example 10
+             */
+            maxImages?: number;
             /**
              * Format: int64
              * @description Of these, sessions that are not stopped.
@@ -2377,6 +2491,18 @@ export interface components {
              * @example 102400
              */
             diskMb?: number | null;
+            /**
+             * Format: int64
+             * @description MiB of these images together. 0 is no limit, and null 20480.
+             * @example 20480
+             */
+            imageMb?: number | null;
+            /**
+             * Format: int64
+             * @description Names of images that a user made who may make some. 0 is no limit, and null 10.
+             * @example 10
+             */
+            maxImages?: number | null;
             /**
              * Format: int64
              * @description Of these, sessions that are not stopped. 0 is no limit, and null the limit of the configuration.
@@ -3115,6 +3241,54 @@ export interface components {
              */
             processes: number;
         };
+        UsageDay: {
+            /**
+             * Format: double
+             * @description Processor time of sessions, as it was seen a minute ago at most.
+             * @example 310.2
+             */
+            cpuSeconds: number;
+            /**
+             * @description Of UTC.
+             * @example 2026-11-28
+             */
+            day: string;
+            /**
+             * Format: int64
+             * @description MiB of memory that sessions had in use, by the seconds that they had them: 3600 are one MiB for an hour. It is seen once a minute.
+             * @example 921600
+             */
+            memoryMbSeconds: number;
+            /** @example alice */
+            owner: string;
+            /**
+             * Format: int64
+             * @example 73400320
+             */
+            receivedBytes: number;
+            /**
+             * Format: int64
+             * @description By the networks of sessions.
+             * @example 1048576
+             */
+            sentBytes: number;
+            /**
+             * Format: double
+             * @description That sessions lived, all together. Those that live count until now.
+             * @example 5321.7
+             */
+            sessionSeconds: number;
+            /**
+             * Format: int64
+             * @description That came to run.
+             * @example 17
+             */
+            sessionsCreated: number;
+        };
+        UsageDays: {
+            /** @description By day, and by owner. */
+            days: components["schemas"]["UsageDay"][];
+        };
         UsageNow: {
             /**
              * Format: double
@@ -3170,6 +3344,14 @@ export interface components {
             email?: string;
             hasPassword: boolean;
             /**
+             * @description Of a user who is no admin: what images may be made of. Their names begin with the user's and a slash.
+             * @example none
+             * @enum {string}
+             */
+            images: "none" | "pull" | "build";
+            /** @description Of an admin: may look into files, terminals and output of others, and make keys for them. Those are told (get-my-inspections). */
+            inspect: boolean;
+            /**
              * @description The owner of what the user makes.
              * @example alice
              */
@@ -3177,7 +3359,7 @@ export interface components {
             /** @description What the user may have otherwise than the configuration gives to all. Left out if that is nothing. */
             quota?: components["schemas"]["Quota"];
             /**
-             * @description An admin with a key of scope admin sees and changes everything.
+             * @description An admin with a key of scope admin sees the sessions of all, ends them, and changes users. What is in a session of another stays closed: see inspect.
              * @example user
              * @enum {string}
              */
@@ -3220,6 +3402,17 @@ export interface components {
              * @example alice@example.org
              */
             email?: string;
+            /**
+             * @description Only by admins. pull also takes what the user's own sessions and snapshots have; steps of a build run as root on the daemon's host.
+             * @example pull
+             * @enum {string}
+             */
+            images?: "none" | "pull" | "build";
+            /**
+             * @description Only by the daemon's own key, and only of admins: they may look into what others have, who are told.
+             * @example true
+             */
+            inspect?: boolean;
             /**
              * @description At least 8 characters. Empty text takes it away.
              * @example correct horse battery
@@ -3423,6 +3616,8 @@ export type SchemaImageJob = components['schemas']['ImageJob'];
 export type SchemaImageJobs = components['schemas']['ImageJobs'];
 export type SchemaImages = components['schemas']['Images'];
 export type SchemaInfo = components['schemas']['Info'];
+export type SchemaInspection = components['schemas']['Inspection'];
+export type SchemaInspections = components['schemas']['Inspections'];
 export type SchemaJob = components['schemas']['Job'];
 export type SchemaKey = components['schemas']['Key'];
 export type SchemaKeyRequest = components['schemas']['KeyRequest'];
@@ -3448,7 +3643,9 @@ export type SchemaNetworkStats = components['schemas']['NetworkStats'];
 export type SchemaNewKey = components['schemas']['NewKey'];
 export type SchemaOk = components['schemas']['OK'];
 export type SchemaOutputResponse = components['schemas']['OutputResponse'];
+export type SchemaOwnerShare = components['schemas']['OwnerShare'];
 export type SchemaOwnerUsage = components['schemas']['OwnerUsage'];
+export type SchemaOwnersUsage = components['schemas']['OwnersUsage'];
 export type SchemaPauseRequest = components['schemas']['PauseRequest'];
 export type SchemaPoolImage = components['schemas']['PoolImage'];
 export type SchemaPoolStatus = components['schemas']['PoolStatus'];
@@ -3486,6 +3683,8 @@ export type SchemaUnpacked = components['schemas']['Unpacked'];
 export type SchemaUpdateRequest = components['schemas']['UpdateRequest'];
 export type SchemaUploaded = components['schemas']['Uploaded'];
 export type SchemaUsage = components['schemas']['Usage'];
+export type SchemaUsageDay = components['schemas']['UsageDay'];
+export type SchemaUsageDays = components['schemas']['UsageDays'];
 export type SchemaUsageNow = components['schemas']['UsageNow'];
 export type SchemaUser = components['schemas']['User'];
 export type SchemaUserRequest = components['schemas']['UserRequest'];

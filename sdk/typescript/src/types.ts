@@ -39,6 +39,8 @@ export interface ListSessionsOptions extends CallOptions {
   /** `name`, or `name=value`; all of them. */
   label?: string[] | undefined;
   owner?: string | undefined;
+  /** Only those of the key's own owner; an admin gets those of all without it. */
+  mine?: boolean | undefined;
   /** A text in the id, name, image or labels. */
   search?: string | undefined;
   /** With a minus the other way round; `created` without it. */
@@ -82,6 +84,8 @@ export interface ListAuditOptions extends CallOptions {
   route?: string | undefined;
   /** Only those with a status of 400 and more. */
   failed?: boolean | undefined;
+  /** Nothing that only looks, listens or asks again. */
+  changes?: boolean | undefined;
 }
 /** A tool as models are told of it, with the names of the wire. */
 export interface AgentToolDefinition {
@@ -152,6 +156,20 @@ export interface UsageOptions extends CallOptions {
   /** A month of UTC, as `2026-11`; the current one if it is left out. */
   month?: string | undefined;
 }
+/** What all owners use. */
+export interface OwnersUsage extends schemas.SchemaOwnersUsage {}
+/** What an owner used on a day. */
+export interface UsageDay extends schemas.SchemaUsageDay {}
+export interface UsageDaysOptions extends CallOptions {
+  /** The first day of UTC, as `2026-11-01`; 30 days before `until` without it. */
+  since?: string | undefined;
+  /** The last day; today without it. */
+  until?: string | undefined;
+  /** For admins: only of this owner. */
+  owner?: string | undefined;
+}
+/** That somebody looked into what is the client's, or made a key or set a password in its name. */
+export interface Inspection extends schemas.SchemaInspection {}
 export interface CreateUserOptions extends CallOptions, Loose<Omit<schemas.SchemaUserRequest, "name">> {}
 /** What to change of a user: what is left out stays. */
 export interface UpdateUserOptions extends CallOptions, Loose<schemas.SchemaUserUpdateRequest> {}

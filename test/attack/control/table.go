@@ -96,6 +96,7 @@ var rows = []row{
 	{off(protection.CookieRoutes), "A17 A24", false, ""},
 	{off(protection.OwnPassword), "A25", true, ""},
 	{off(protection.PreviewEnd), "A25", false, ""},
+	{off(protection.Inspect), "A27", false, ""},
 	{off(protection.HeaderCount), "A26", false, ""},
 	{off(protection.CookieFlags), "A24", false, ""},
 	{off(protection.CSRFToken), "A18 A22", true, ""},

@@ -6,7 +6,7 @@ export interface SignIn {
   signed_in: boolean;
   csrf_token?: string;
   ways: ("password" | "api_key" | "oidc")[];
-  me?: { owner: string; admin: boolean; read_only?: boolean };
+  me?: { owner: string; admin: boolean; read_only?: boolean; user?: { name: string } };
 }
 
 let token: string | undefined;

@@ -76,6 +76,24 @@ export function useAdmin(): boolean {
   return data?.me?.admin === true && data.me.read_only !== true;
 }
 
+/** Who has signed in, once that is known. */
+export function useMe() {
+  const { data } = useSignIn();
+  return data?.me;
+}
+
+/** Whether who has signed in uses the daemon's own key, which alone gives the right to look into what others have. */
+export function useOperator(): boolean {
+  const me = useMe();
+  return useAdmin() && me?.user === undefined;
+}
+
+/** useOwn gives what says whether a session is one's own: of others an admin sees it, stops it and deletes it. */
+export function useOwn(): (session: { owner?: string | undefined }) => boolean {
+  const owner = useMe()?.owner;
+  return (session) => !session.owner || session.owner === owner;
+}
+
 /** Whether who has signed in may change anything at all. */
 export function useWriter(): boolean {
   const { data } = useSignIn();

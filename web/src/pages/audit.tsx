@@ -1,6 +1,7 @@
 /** What was asked of the daemon, newest first. */
 import { keepPreviousData, useInfiniteQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
+import type { AuditEntry } from "@sandkasten/sdk";
 import { useState } from "react";
 import { client } from "../api/client.js";
 import { useAdmin } from "../api/me.js";
@@ -17,6 +18,9 @@ const page = getRouteApi("/audit");
 
 /** timeOf reads a field of date and time, which is in the zone of the browser. */
 const timeOf = (text: string) => (Number.isNaN(Date.parse(text)) ? undefined : new Date(text));
+
+/** The session that an entry is about: of a fork, the one that was forked. Entries of earlier daemons have it as id. */
+const sessionOf = ({ ids, route }: AuditEntry) => (ids?.session ?? (route?.includes("/sessions/{id}") ? ids?.id : undefined))?.split(" ")[0];
 
 export function AuditPage() {
   const search = page.useSearch();
@@ -51,6 +55,9 @@ export function AuditPage() {
           {time("since", "Since")}
           {time("until", "Until")}
           <label className="flex h-8 items-center gap-2">
+            <input type="checkbox" checked={search.changes ?? false} onChange={(event) => set({ changes: event.target.checked || undefined })} /> Changes only
+          </label>
+          <label className="flex h-8 items-center gap-2">
             <input type="checkbox" checked={search.failed ?? false} onChange={(event) => set({ failed: event.target.checked || undefined })} /> Only what failed
           </label>
         </>
@@ -60,21 +67,27 @@ export function AuditPage() {
         <EmptyState title="Nothing matches">Every request that changes something is recorded here, with who made it. Try fewer filters.</EmptyState>
       ) : (
         <Table label="Audit" columns={["Time", "Owner", "What", "Session", "Status", "Took", "From"]}>
-          {entries.map((one) => (
+          {entries.map((one) => [one, sessionOf(one)] as const).map(([one, session]) => (
             <Row key={one.seq}>
               <Cell>
                 <Ago at={one.time} />
               </Cell>
               <Cell>
                 <Text of={one.owner ?? ""} />
+                {one.of && (
+                  <span className="text-warn">
+                    {" "}
+                    into <Text of={one.of} />
+                  </span>
+                )}
               </Cell>
               <Cell>
                 <Text of={one.route ?? one.event} className="font-mono text-xs" />
               </Cell>
               <Cell>
-                {one.ids?.session && (
-                  <Link to="/sessions/$id" params={{ id: one.ids.session }} className="font-mono text-xs text-accent">
-                    {plain(one.ids.session.slice(0, 8))}
+                {session && (
+                  <Link to="/sessions/$id" params={{ id: session }} className="font-mono text-xs text-accent">
+                    {plain(session.slice(0, 8))}
                   </Link>
                 )}
               </Cell>

@@ -26,17 +26,22 @@ export function useExecs(id: string, everyMs?: number) {
   });
 }
 
-/** begin returns when the command is there, and fails if it was refused. The events tell how it goes on. */
-async function begin(id: string, cmd: string): Promise<void> {
+/** begin returns the command's id when it is there, and fails if it was refused. The events tell how it goes on. */
+async function begin(id: string, cmd: string): Promise<string | undefined> {
   const session = await client.getSession(id);
-  for await (const { type } of session.execStream(cmd)) if (type === "start") return; // it goes on without who began it
+  for await (const event of session.execStream(cmd)) if (event.type === "start") return event.execId; // it goes on without who began it
+  return undefined;
 }
+
+/** nameOf is what a command or process is called: a terminal without a command of its own runs a login shell. */
+export const nameOf = ({ cmd, tty }: ExecRecord): string => plain(cmd) || (tty ? "terminal (login shell)" : "terminal");
 
 export function Commands({ id, alive }: { id: string; alive: boolean }) {
   const cache = useQueryClient();
   const { data, error, isPending } = useExecs(id);
   const [problem, setProblem] = useState<unknown>();
   const [words, setWords] = useState("");
+  const [open, setOpen] = useState<string>();
   const run = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = event.currentTarget;
@@ -45,7 +50,7 @@ export function Commands({ id, alive }: { id: string; alive: boolean }) {
     setProblem(undefined);
     form.reset();
     try {
-      await begin(id, cmd);
+      setOpen(await begin(id, cmd)); // its output is what it was run for
     } catch (err) {
       setProblem(err);
       const field = form.elements.namedItem("cmd");
@@ -78,15 +83,14 @@ export function Commands({ id, alive }: { id: string; alive: boolean }) {
       ) : shown.length === 0 ? (
         <EmptyState title="Nothing matches">Try a shorter part of the command.</EmptyState>
       ) : (
-        <Timeline id={id} records={shown} />
+        <Timeline id={id} records={shown} open={open} onOpen={setOpen} />
       )}
     </div>
   );
 }
 
-function Timeline({ id, records }: { id: string; records: ExecRecord[] }) {
+function Timeline({ id, records, open, onOpen }: { id: string; records: ExecRecord[]; open: string | undefined; onOpen: (execId: string | undefined) => void }) {
   const box = useRef<HTMLDivElement>(null);
-  const [open, setOpen] = useState<string>();
   const rows = useVirtualizer({
     count: records.length,
     getScrollElement: () => box.current,
@@ -103,9 +107,9 @@ function Timeline({ id, records }: { id: string; records: ExecRecord[] }) {
           const shown = open === record.execId;
           return (
             <div key={item.key} ref={rows.measureElement} data-index={item.index} role="listitem" aria-setsize={records.length} aria-posinset={item.index + 1} style={{ transform: `translateY(${item.start}px)` }} className="absolute inset-x-0 border-b border-line">
-              <button type="button" aria-expanded={shown} onClick={() => setOpen(shown ? undefined : record.execId)} title={plain(record.cmd)} className="grid w-full grid-cols-[auto_1fr_auto] items-center gap-3 px-4 py-1.5 text-left hover:bg-sunk">
+              <button type="button" aria-expanded={shown} onClick={() => onOpen(shown ? undefined : record.execId)} title={plain(record.cmd)} className="grid w-full grid-cols-[auto_1fr_auto] items-center gap-3 px-4 py-1.5 text-left hover:bg-sunk">
                 <Clock at={record.startedAt} />
-                <code className={`truncate font-mono text-xs ${record.cmd ? "" : "text-muted"}`}>{plain(record.cmd) || "terminal"}</code>
+                <code className={`truncate font-mono text-xs ${record.cmd ? "" : "text-muted"}`}>{nameOf(record)}</code>
                 <End of={record} />
               </button>
               {shown && <Output id={id} record={record} />}

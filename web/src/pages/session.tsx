@@ -5,7 +5,7 @@ import { Suspense } from "react";
 import { changeSessions, failures, isOver, verbsOf } from "../api/acts.js";
 import { client } from "../api/client.js";
 import { keys } from "../api/live.js";
-import { useWriter } from "../api/me.js";
+import { useOwn, useWriter } from "../api/me.js";
 import { open } from "../overlays/open.js";
 import { tabs } from "../router.js";
 import { Button } from "../ui/button.js";
@@ -36,12 +36,15 @@ const tabKey = (index: number) => String((index + 1) % 10);
 
 export function SessionPage() {
   const { id } = route.useParams();
-  const { tab = "terminal" } = route.useSearch();
+  const { tab: asked } = route.useSearch();
   const navigate = route.useNavigate();
   const writer = useWriter();
   const withKeys = singleKeys.use();
   useShortcuts(Object.fromEntries(tabs.map((name, index) => [tabKey(index), () => void navigate({ search: { tab: name } })])));
-  const { data, error, isPending } = useQuery({ queryKey: keys.session(id), queryFn: async () => (await client.getSession(id)).info, refetchInterval: tab === "limits" ? activityMs : false });
+  const { data, error, isPending } = useQuery({ queryKey: keys.session(id), queryFn: async () => (await client.getSession(id)).info, refetchInterval: asked === "limits" ? activityMs : false });
+  const own = useOwn();
+  // To look into what another has is a right, and its owner is told: no page does so by itself.
+  const tab = asked ?? (data && !own(data) ? "about" : "terminal");
   if (isPending) return <Skeleton />;
   if (!data) {
     return (
@@ -92,6 +95,7 @@ function NoTerminal({ session, writer }: { session: SessionInfo; writer: boolean
 /** The session and what can be done with it. What went wrong is a note: a text may be edited on the page, which stays. */
 function Head({ session, error }: { session: SessionInfo; error: unknown }) {
   const writer = useWriter();
+  const own = useOwn();
   const problem = failures.use().get(session.id);
   return (
     <div className="flex flex-col gap-2 px-4 py-3">
@@ -106,7 +110,7 @@ function Head({ session, error }: { session: SessionInfo; error: unknown }) {
         </span>
         {writer && (
           <div className="ml-auto flex gap-2">
-            {verbsOf(session).map((verb) => (
+            {verbsOf(session).filter((verb) => verb === "stop" || own(session)).map((verb) => (
               <Button key={verb} className="capitalize" onClick={() => void changeSessions(verb, [session])}>
                 {verb}
               </Button>
@@ -119,6 +123,11 @@ function Head({ session, error }: { session: SessionInfo; error: unknown }) {
           </div>
         )}
       </div>
+      {!own(session) && (
+        <p className="text-warn">
+          This session is <Text of={session.owner ?? ""} />&apos;s. You may stop and delete it. To look into its files, commands or terminals is a right of its own, and its owner is told.
+        </p>
+      )}
       {isOver(session) && (
         <p className="text-muted">
           This session is over{session.endReason && <>: <Text of={session.endReason} /></>}. Its snapshots and its workspace are kept.

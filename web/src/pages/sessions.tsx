@@ -4,8 +4,9 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import type { SessionInfo } from "@sandkasten/sdk";
 import { useLayoutEffect, useMemo, useRef, useState } from "react";
 import { changeSessions, failures, isOver, verbsOf, type Verb } from "../api/acts.js";
+import { client } from "../api/client.js";
 import { keys, listEnded, listSessions } from "../api/live.js";
-import { useWriter } from "../api/me.js";
+import { useOwn, useWriter } from "../api/me.js";
 import { useUsage, type Use } from "../api/usage.js";
 import { open } from "../overlays/open.js";
 import { Button } from "../ui/button.js";
@@ -41,17 +42,19 @@ export function matches(session: SessionInfo, words: string): boolean {
 const verbs: readonly Verb[] = ["start", "resume", "pause", "stop"];
 
 export function SessionsPage() {
-  const { q = "", status = "all" } = route.useSearch();
+  const { q = "", status = "all", owner = "all" } = route.useSearch();
   const navigate = route.useNavigate();
   const ended = status === "ended";
   const { data, error, isPending } = useQuery<SessionInfo[]>({ queryKey: ended ? keys.ended : keys.sessions, queryFn: ended ? listEnded : listSessions });
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const writer = useWriter();
+  const own = useOwn();
+  const owners = useMemo(() => [...new Set((data ?? []).flatMap((one) => one.owner || []))].sort(), [data]);
   const newHint = useHint("n");
 
   const shown = useMemo(
-    () => (data ?? []).filter((one) => (status === "all" || ended || one.status === status) && matches(one, q)).sort((a, b) => b.createdAt.localeCompare(a.createdAt)),
-    [data, q, status, ended],
+    () => (data ?? []).filter((one) => (status === "all" || ended || one.status === status) && (owner === "all" || one.owner === owner) && matches(one, q)).sort((a, b) => b.createdAt.localeCompare(a.createdAt)),
+    [data, q, status, ended, owner],
   );
   const picked = shown.filter((one) => chosen.has(one.id) && !isOver(one));
   const run = async (verb: Verb, sessions: SessionInfo[]) => {
@@ -68,13 +71,18 @@ export function SessionsPage() {
         <div className="w-32">
           <Choice aria-label="Status" label="" options={statuses} value={status} onChange={(e) => navigate({ search: (old) => ({ ...old, status: e.target.value === "all" ? undefined : e.target.value }), replace: true })} />
         </div>
+        {(owners.length > 1 || owner !== "all") && (
+          <div className="w-40">
+            <Choice aria-label="Owner" label="" options={["all", ...new Set([...owners, ...(owner === "all" ? [] : [owner])])]} value={owner} onChange={(e) => navigate({ search: (old) => ({ ...old, owner: e.target.value === "all" ? undefined : e.target.value }), replace: true })} />
+          </div>
+        )}
         <span className="text-muted">
           {shown.length} of {data?.length ?? 0}
         </span>
         {writer && (
           <div className="ml-auto flex flex-wrap gap-2">
             {verbs.map((verb) => {
-              const fitting = picked.filter((one) => verbsOf(one).includes(verb));
+              const fitting = picked.filter((one) => verbsOf(one).includes(verb) && (verb === "stop" || own(one)));
               return (
                 fitting.length > 0 && (
                   <Button key={verb} className="capitalize" onClick={() => void run(verb, fitting)}>
@@ -94,6 +102,7 @@ export function SessionsPage() {
           </div>
         )}
       </div>
+      <LookedInto />
       {error && (
         <div className="px-4 pb-2">
           <ErrorNote error={error} />
@@ -114,6 +123,28 @@ export function SessionsPage() {
         <Rows sessions={shown} chosen={chosen} onChoose={setChosen} />
       )}
     </div>
+  );
+}
+
+/** How long it is told here that somebody looked into a session; the list of users and keys keeps it for longer. */
+const toldMs = 7 * 24 * 3600 * 1000;
+
+/** LookedInto tells who has looked into a session of one's own. */
+function LookedInto() {
+  const { data } = useQuery({ queryKey: ["inspections"], queryFn: () => client.listInspections() });
+  const last = data?.find((one) => one.sessionId && Date.now() - Date.parse(one.lastAt) < toldMs);
+  if (!last?.sessionId) return null;
+  return (
+    <p role="status" className="px-4 pb-2 text-warn">
+      <Text of={last.by} /> has looked into your session{" "}
+      <Link to="/sessions/$id" params={{ id: last.sessionId }} className="font-mono text-xs underline">
+        {plain(last.sessionId.slice(0, 8))}
+      </Link>
+      , <Ago at={last.lastAt} /> ago.{" "}
+      <Link to="/users" className="underline">
+        All of these
+      </Link>
+    </p>
   );
 }
 

@@ -14,7 +14,7 @@ import { Dialog } from "../ui/dialog.js";
 import { Search } from "../ui/field.js";
 import { terminalKeys } from "../ui/keys.js";
 import { nonce } from "../ui/nonce.js";
-import { ErrorNote } from "../ui/notes.js";
+import { ErrorNote, Skeleton } from "../ui/notes.js";
 import { store } from "../ui/store.js";
 import { plain } from "../ui/text.js";
 import { themeChanged } from "../ui/theme.js";
@@ -72,11 +72,30 @@ interface Shown {
 
 const fresh = (): Shown => ({ key: crypto.getRandomValues(new Uint32Array(2)).join("-") });
 
+const known = (ids: string[]): Shown[] => ids.map((id) => ({ key: id, id }));
+
+/** running gives the terminals that the session has, which another tab or page may have opened. */
+async function running(id: string): Promise<Shown[]> {
+  const execs = await (await client.getSession(id)).execs();
+  return known(execs.filter((one) => one.tty && one.state === "running").map((one) => one.execId));
+}
+
+/** The terminals of a session: those that this tab has had, or else those that run. A new one only where there is none. */
 export default function TerminalTab({ id }: { id: string }) {
-  const [open, setOpen] = useState<Shown[]>(() => {
-    const had = remembered(id).map((terminal) => ({ key: terminal, id: terminal }));
-    return had.length > 0 ? had : [fresh()];
-  });
+  const [first, setFirst] = useState<Shown[] | undefined>(() => (remembered(id).length > 0 ? known(remembered(id)) : undefined));
+  useEffect(() => {
+    if (first) return;
+    let gone = false;
+    void running(id)
+      .catch((): Shown[] => []) // what is wrong shows in the terminal that is opened
+      .then((found) => gone || setFirst(found.length > 0 ? found : [fresh()]));
+    return () => void (gone = true);
+  }, [id, first]);
+  return first ? <Terminals id={id} first={first} /> : <Skeleton rows={3} />;
+}
+
+function Terminals({ id, first }: { id: string; first: Shown[] }) {
+  const [open, setOpen] = useState(first);
   const [current, setCurrent] = useState(open[0]?.key);
   const [finding, setFinding] = useState<string>();
   const [error, setError] = useState<unknown>();

@@ -1,12 +1,14 @@
 /** What an owner used in a month, and what of each quota. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { getRouteApi } from "@tanstack/react-router";
+import { getRouteApi, Link } from "@tanstack/react-router";
 import type { OwnerUsage } from "@sandkasten/sdk";
 import { client } from "../api/client.js";
 import { useAdmin } from "../api/me.js";
 import { Filter } from "../ui/field.js";
+import { ErrorNote } from "../ui/notes.js";
 import { Page } from "../ui/page.js";
 import { Cell, Row, Table, bytes } from "../ui/table.js";
+import { Text } from "../ui/text.js";
 
 const route = getRouteApi("/usage");
 const mib = 2 ** 20;
@@ -29,6 +31,7 @@ function lines({ now, quota, ...used }: OwnerUsage): Line[] {
     { name: "Processors", used: now.cpu, limit: quota.cpu, show: count },
     { name: "Memory", used: now.memoryMb * mib, limit: times(quota.memoryMb), show: bytes },
     { name: "Disk", used: now.diskMb * mib, limit: times(quota.diskMb), show: bytes },
+    { name: "Workspaces", used: now.workspaces, limit: quota.maxWorkspaces, show: count },
     { name: "Snapshots", used: now.snapshotBytes, limit: times(quota.snapshotMb), show: bytes },
     { name: "Time of sessions, in the month", used: used.sessionSeconds, limit: quota.sessionSecondsPerMonth, show: span },
     { name: "Time of processors, in the month", used: used.cpuSeconds, show: span },
@@ -40,9 +43,10 @@ function lines({ now, quota, ...used }: OwnerUsage): Line[] {
 const aMonth = /^\d{4}-(0[1-9]|1[0-2])$/;
 
 export function UsagePage() {
-  const { month, user } = route.useSearch();
+  const { month, user, all } = route.useSearch();
   const navigate = route.useNavigate();
   const admin = useAdmin();
+  const everybody = admin && all === true;
   const { data, error, isPending } = useQuery({
     queryKey: ["usage", month, user],
     queryFn: () => (user ? client.userUsage(user, { month }) : client.myUsage({ month })),
@@ -69,6 +73,14 @@ export function UsagePage() {
             />
           </div>
           {admin && (
+            <label className="flex h-8 items-center gap-2">
+              <input type="checkbox" checked={everybody} onChange={(event) => void navigate({ search: (old) => ({ ...old, all: event.target.checked || undefined }), replace: true })} /> All owners
+            </label>
+          )}
+          <a href={`/v1/usage/days?format=csv${user ? `&owner=${encodeURIComponent(user)}` : ""}`} download className="text-accent">
+            By day, as CSV
+          </a>
+          {admin && !everybody && (
             <div className="w-48">
               <Filter label="User" value={user ?? ""} placeholder="yourself" onSettle={(text) => void navigate({ search: (old) => ({ ...old, user: text || undefined }), replace: true })} />
             </div>
@@ -76,7 +88,8 @@ export function UsagePage() {
         </>
       }
     >
-      {data && (
+      {everybody && <Owners month={month} />}
+      {data && !everybody && (
         <Table label="Usage" columns={["", "Used", "Quota", "Part"]}>
           {lines(data).map(({ name, used, limit, show }) => (
             <Row key={name}>
@@ -89,5 +102,36 @@ export function UsagePage() {
         </Table>
       )}
     </Page>
+  );
+}
+
+/** What all owners use: who has most memory in use comes first. */
+function Owners({ month }: { month: string | undefined }) {
+  const { data, error } = useQuery({ queryKey: ["usage of all", month], queryFn: () => client.allUsage({ month }), placeholderData: keepPreviousData, refetchInterval: 10_000 });
+  const owners = [...(data?.owners ?? [])].sort((a, b) => b.memoryBytes - a.memoryBytes);
+  return (
+    <>
+      <ErrorNote error={error} />
+      <Table label="Owners" columns={["Owner", "Memory", "of", "Running", "Sessions", "Time of sessions", "Time of processors", "Network", "Disk", "Snapshots"]}>
+        {owners.map((one) => (
+          <Row key={one.owner}>
+            <Cell>
+              <Link to="/" search={{ owner: one.owner }} className="text-accent">
+                <Text of={one.owner} />
+              </Link>
+            </Cell>
+            <Cell>{bytes(one.memoryBytes)}</Cell>
+            <Cell>{bytes(one.now.memoryMb * mib)}</Cell>
+            <Cell>{one.now.runningSessions}</Cell>
+            <Cell>{one.now.sessions}</Cell>
+            <Cell>{span(one.sessionSeconds)}</Cell>
+            <Cell>{span(one.cpuSeconds)}</Cell>
+            <Cell>{bytes(one.sentBytes + one.receivedBytes)}</Cell>
+            <Cell>{bytes(one.now.diskMb * mib)}</Cell>
+            <Cell>{bytes(one.now.snapshotBytes)}</Cell>
+          </Row>
+        ))}
+      </Table>
+    </>
   );
 }

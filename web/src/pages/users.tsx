@@ -5,7 +5,7 @@ import type { Key, NewKey, User } from "@sandkasten/sdk";
 import { useState, type FormEvent } from "react";
 import { useChange } from "../api/change.js";
 import { client } from "../api/client.js";
-import { useAdmin } from "../api/me.js";
+import { useAdmin, useOperator } from "../api/me.js";
 import { ActForm } from "../ui/act.js";
 import { Button } from "../ui/button.js";
 import { DeleteButton } from "../ui/confirm.js";
@@ -25,7 +25,7 @@ function stateOf({ revokedAt, expiresAt }: Key): string {
 }
 
 /** The quotas that can be set, by the names of the API. */
-const quotas = { maxSessions: "Sessions", maxRunningSessions: "Running sessions", memoryMb: "Memory in MiB", cpu: "Processors", diskMb: "Disk in MiB", snapshotMb: "Snapshots in MiB", sessionSecondsPerMonth: "Seconds of sessions a month", networkMbPerMonth: "Network in MiB a month" } as const;
+const quotas = { maxSessions: "Sessions", maxRunningSessions: "Running sessions", memoryMb: "Memory in MiB", cpu: "Processors", diskMb: "Disk in MiB", maxWorkspaces: "Workspaces", snapshotMb: "Snapshots in MiB", sessionSecondsPerMonth: "Seconds of sessions a month", networkMbPerMonth: "Network in MiB a month", maxImages: "Images of their own", imageMb: "Images in MiB" } as const;
 
 export function UsersPage() {
   const admin = useAdmin();
@@ -65,7 +65,11 @@ export function UsersPage() {
                       <Text of={one.name} />
                     </Link>
                   </Cell>
-                  <Cell>{one.role}</Cell>
+                  <Cell>
+                    {one.role}
+                    {one.inspect && ", looks into what others have"}
+                    {one.images !== "none" && `, ${one.images}s images`}
+                  </Cell>
                   <Cell>{one.state}</Cell>
                   <Cell>{one.hasPassword ? "with a password" : "with keys"}</Cell>
                   <Cell>{Object.keys(one.quota ?? {}).length || "those of all"}</Cell>
@@ -124,6 +128,7 @@ export function UsersPage() {
           </Table>
         )}
       </section>
+      <Looked />
       <Dialog open={made !== undefined} onClose={() => setMade(undefined)} title="The new key">
         <p className="mb-3">It is shown this once: the daemon keeps only its hash.</p>
         <Copy block text={made?.key ?? ""} />
@@ -138,8 +143,40 @@ export function UsersPage() {
   );
 }
 
-/** Role, state, password and quotas of a user. An empty quota is what the configuration gives to all. */
+/** Who has looked into what is one's own: there is nothing of it to see for most. */
+function Looked() {
+  const { data } = useQuery({ queryKey: ["inspections"], queryFn: () => client.listInspections() });
+  if (!data || data.length === 0) return null;
+  return (
+    <section aria-label="Inspections" className="flex flex-col gap-2">
+      <h2 className="px-4 font-semibold">Who looked into what is yours</h2>
+      <Table label="Inspections" columns={["By", "What", "Session", "Last"]}>
+        {data.map((one) => (
+          <Row key={`${one.by} ${one.what} ${one.sessionId ?? ""} ${one.firstAt}`}>
+            <Cell>
+              <Text of={one.by} />
+            </Cell>
+            <Cell>{one.what}</Cell>
+            <Cell>
+              {one.sessionId && (
+                <Link to="/sessions/$id" params={{ id: one.sessionId }} className="font-mono text-xs text-accent">
+                  {plain(one.sessionId.slice(0, 8))}
+                </Link>
+              )}
+            </Cell>
+            <Cell>
+              <Ago at={one.lastAt} />
+            </Cell>
+          </Row>
+        ))}
+      </Table>
+    </section>
+  );
+}
+
+/** Role, state, password, rights and quotas of a user. An empty quota is what the configuration gives to all. */
 function Change({ user, onClose, onDone }: { user: User; onClose: () => void; onDone: () => void }) {
+  const operator = useOperator();
   const [error, setError] = useState<unknown>();
   const submit = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -152,6 +189,8 @@ function Change({ user, onClose, onDone }: { user: User; onClose: () => void; on
         role: text("role") as "user",
         state: text("state") as "active",
         password: text("password") || undefined,
+        images: text("images") === user.images ? undefined : (text("images") as "none"),
+        inspect: !operator || text("role") !== "admin" || (text("inspect") === "yes") === user.inspect ? undefined : text("inspect") === "yes",
         quota: changed.length > 0 ? Object.fromEntries(changed.map((name) => [name, text(name) === "" ? null : Number(text(name))])) : undefined,
       });
       onDone();
@@ -167,6 +206,8 @@ function Change({ user, onClose, onDone }: { user: User; onClose: () => void; on
           <Choice label="Role" name="role" options={["user", "admin"]} defaultValue={user.role} />
           <Choice label="State" name="state" options={["active", "disabled"]} defaultValue={user.state} hint="Keys of a disabled user open nothing." />
           <Field label="New password" name="password" type="password" autoComplete="new-password" placeholder="stays" />
+          <Choice label="Makes images" name="images" options={["none", "pull", "build"]} defaultValue={user.images} hint="Of a user who is no admin. The steps of a build run as root on the daemon's host." />
+          {operator && <Choice label="Looks into what others have" name="inspect" options={["no", "yes"]} defaultValue={user.inspect ? "yes" : "no"} hint="Of an admin. Those are told of each look, which is in the audit log." />}
           {Object.entries(quotas).map(([name, label]) => (
             <Field key={name} label={label} name={name} type="number" min={0} step="any" defaultValue={user.quota?.[name as keyof typeof quotas]} placeholder="as for all" />
           ))}

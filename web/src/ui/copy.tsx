@@ -38,11 +38,11 @@ export function Copy({ text, label = "Copy", block = false }: { text: string; la
     );
   }
   return (
-    <div className="relative rounded border border-line bg-sunk">
-      <pre tabIndex={0} className="overflow-x-auto p-3 pr-14 font-mono text-xs whitespace-pre">
+    <div className="flex items-start rounded border border-line bg-sunk">
+      <pre tabIndex={0} className="min-w-0 flex-1 overflow-x-auto p-3 font-mono text-xs whitespace-pre">
         {text}
       </pre>
-      <div className="absolute top-2 right-2">{button}</div>
+      <div className="p-2">{button}</div>
     </div>
   );
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
@@ -29,8 +30,12 @@ import (
 type Handlers struct {
 	Manager *session.Manager
 	Library *jobs.Library
+	// Granted is what an owner may make images of. Nil lets only operators.
+	Granted func(owner string) Grant
 	// Find returns the session of a path.
 	Find func(context.Context, contract.SessionPath) (session.ID, error)
+
+	making sync.Mutex // held while a job of a user is let and begins
 }
 
 // Image is the contract's view of an image.
@@ -130,6 +135,13 @@ func (h *Handlers) Delete(ctx context.Context, in *Path) (*contract.OKOutput, er
 	if err != nil {
 		return nil, err
 	}
+	if _, all, err := h.grant(ctx); err != nil {
+		return nil, err
+	} else if !all {
+		if in.Image, err = h.ownName(ctx, in.Image); err != nil {
+			return nil, err
+		}
+	}
 	if err := l.Remove(ctx, in.Image); err != nil {
 		return nil, err
 	}
@@ -176,7 +188,7 @@ func (h *Handlers) Import(_ context.Context, in *ImportInput) (*kit.Stream, erro
 type PullRequest struct {
 	Ref      string `json:"ref" minLength:"1" maxLength:"512" doc:"As for docker pull." example:"python:3.12-slim"`
 	Name     string `json:"name,omitempty" maxLength:"200" doc:"Of the image; ref without it." example:"python-slim"`
-	Insecure bool   `json:"insecure,omitempty" doc:"Allow plain HTTP to a registry on another host than the daemon's."`
+	Insecure bool   `json:"insecure,omitempty" doc:"Allow plain HTTP to a registry on another host than the daemon's. Only for admins."`
 }
 
 // PullInput is a PullRequest as the kit wants it.
@@ -184,11 +196,15 @@ type PullInput struct{ Body PullRequest }
 
 // Pull starts a job.
 func (h *Handlers) Pull(ctx context.Context, in *PullInput) (*JobOutput, error) {
-	l, err := h.library()
+	l, err := h.granted(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return h.started(ctx)(l.Pull(images.PullRequest{Ref: in.Body.Ref, Name: in.Body.Name, Insecure: in.Body.Insecure}))
+	req := images.PullRequest{Ref: in.Body.Ref, Name: in.Body.Name, Insecure: in.Body.Insecure}
+	if req.Insecure && !h.seesAll(ctx) {
+		return nil, errdefs.Invalid("insecure", "must be left out: plain HTTP is for admins to allow")
+	}
+	return h.begin(ctx, jobs.Pull, req.Name, func() (jobs.Job, error) { return l.Pull(req) })
 }
 
 // BuildRequest is an image of a recipe.
@@ -212,7 +228,7 @@ type BuildInput struct{ Body BuildRequest }
 
 // Build starts a job.
 func (h *Handlers) Build(ctx context.Context, in *BuildInput) (*JobOutput, error) {
-	l, err := h.library()
+	l, err := h.granted(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +247,7 @@ func (h *Handlers) Build(ctx context.Context, in *BuildInput) (*JobOutput, error
 	if err != nil {
 		return nil, err
 	}
-	return h.started(ctx)(l.Build(req))
+	return h.begin(ctx, jobs.Build, req.Name, func() (jobs.Job, error) { return l.Build(req) })
 }
 
 // CommitRequest is an image of what a session has changed of its own.
@@ -246,7 +262,7 @@ type CommitInput struct{ Body CommitRequest }
 
 // Commit starts a job.
 func (h *Handlers) Commit(ctx context.Context, in *CommitInput) (*JobOutput, error) {
-	l, err := h.library()
+	l, err := h.granted(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -259,16 +275,20 @@ func (h *Handlers) Commit(ctx context.Context, in *CommitInput) (*JobOutput, err
 		if _, err := h.Manager.Snapshots.Get(ctx, p, b.SnapshotID); err != nil {
 			return nil, err
 		}
-		return h.started(ctx)(l.Commit(b.Name, "snapshot "+b.SnapshotID, h.openSnapshot(p, b.SnapshotID)))
+		return h.begin(ctx, jobs.Commit, b.Name, func() (jobs.Job, error) {
+			return l.Commit(b.Name, "snapshot "+b.SnapshotID, h.openSnapshot(p, b.SnapshotID))
+		})
 	}
 	id, err := h.Find(ctx, contract.SessionPath{ID: b.SessionID})
 	if err == nil {
-		_, err = h.Manager.Sessions.Get(ctx, p, id)
+		_, err = h.Manager.Sessions.Enter(ctx, p, id)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return h.started(ctx)(l.Commit(b.Name, "session "+string(id), h.saveSession(p, string(id))))
+	return h.begin(ctx, jobs.Commit, b.Name, func() (jobs.Job, error) {
+		return l.Commit(b.Name, "session "+string(id), h.saveSession(p, string(id)))
+	})
 }
 
 func (h *Handlers) openSnapshot(p auth.Principal, id string) jobs.Archive {

@@ -3,6 +3,8 @@ package images
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
@@ -91,7 +93,14 @@ func (h *Handlers) ListJobs(ctx context.Context, _ *struct{}) (*JobsOutput, erro
 	if err != nil {
 		return nil, err
 	}
+	_, all, err := h.grant(ctx)
+	if err != nil {
+		return nil, err
+	}
 	known := l.Jobs.List()
+	if prefix := own(api.Caller(ctx).Owner); !all {
+		known = slices.DeleteFunc(known, func(j jobs.Job) bool { return !strings.HasPrefix(j.Name, prefix) })
+	}
 	out := &JobsOutput{ImageJobs{make([]ImageJob, 0, len(known))}}
 	for _, job := range known {
 		out.Body.Jobs = append(out.Body.Jobs, h.viewJob(ctx, job))
@@ -101,11 +110,10 @@ func (h *Handlers) ListJobs(ctx context.Context, _ *struct{}) (*JobsOutput, erro
 
 // GetJob answers with one.
 func (h *Handlers) GetJob(ctx context.Context, in *JobPath) (*JobOutput, error) {
-	l, err := h.library()
-	if err != nil {
+	if _, err := h.library(); err != nil {
 		return nil, err
 	}
-	job, err := l.Jobs.Get(in.ID)
+	job, err := h.job(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +124,9 @@ func (h *Handlers) GetJob(ctx context.Context, in *JobPath) (*JobOutput, error) 
 func (h *Handlers) CancelJob(ctx context.Context, in *JobPath) (*JobOutput, error) {
 	l, err := h.library()
 	if err != nil {
+		return nil, err
+	}
+	if _, err := h.job(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	job, err := l.Jobs.Cancel(ctx, in.ID)
@@ -129,12 +140,12 @@ func (h *Handlers) CancelJob(ctx context.Context, in *JobPath) (*JobOutput, erro
 const eventPause = 100 * time.Millisecond
 
 // JobEvents follows a job to its end.
-func (h *Handlers) JobEvents(_ context.Context, in *JobPath) (*kit.Stream, error) {
+func (h *Handlers) JobEvents(ctx context.Context, in *JobPath) (*kit.Stream, error) {
 	l, err := h.library()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := l.Jobs.Get(in.ID); err != nil {
+	if _, err := h.job(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {

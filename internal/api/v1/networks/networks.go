@@ -234,7 +234,7 @@ func (h *Handlers) Follow(ctx context.Context, in *FollowInput) (*kit.Stream, er
 			return nil, errdefs.Invalid("Last-Event-ID", "must be the id of an event of this path")
 		}
 	}
-	if _, err := h.Manager.Networks.Get(ctx, api.Caller(ctx), string(id)); err != nil {
+	if _, err := h.Manager.Sessions.Enter(ctx, api.Caller(ctx), id); err != nil {
 		return nil, err
 	}
 	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {

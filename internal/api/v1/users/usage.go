@@ -8,7 +8,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/auth"
-	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/usage"
 )
 
@@ -24,6 +23,9 @@ type Quota struct {
 	SnapshotMB     *int64   `json:"snapshot_mb,omitempty" doc:"MiB of the archives of all snapshots together." example:"20480"`
 	NetworkMB      *int64   `json:"network_mb_per_month,omitempty" doc:"MiB that the networks of sessions carry in a calendar month of UTC, in both directions together." example:"10240"`
 	SessionSeconds *int64   `json:"session_seconds_per_month,omitempty" doc:"Seconds that sessions live in a calendar month of UTC, all together." example:"720000"`
+
+	Images  *int   `json:"max_images,omitempty" doc:"Of a user who may make images: their names." example:"10"`
+	ImageMB *int64 `json:"image_mb,omitempty" doc:"MiB of these images together. The one that goes beyond it is the last." example:"20480"`
 }
 
 // QuotaRequest changes a quota. What is left out stays, and null goes back to what the
@@ -38,6 +40,9 @@ type QuotaRequest struct {
 	SnapshotMB     kit.Change[int64]   `json:"snapshot_mb,omitempty" minimum:"0" maximum:"1073741824" doc:"MiB of the archives of all snapshots together. 0 is no limit, and null the limit of the configuration." example:"20480"`
 	NetworkMB      kit.Change[int64]   `json:"network_mb_per_month,omitempty" minimum:"0" maximum:"1073741824" doc:"MiB that the networks of sessions carry in a calendar month of UTC, in both directions together. 0 is no limit, and null the limit of the configuration." example:"10240"`
 	SessionSeconds kit.Change[int64]   `json:"session_seconds_per_month,omitempty" minimum:"0" maximum:"8589934592" doc:"Seconds that sessions live in a calendar month of UTC, all together. 0 is no limit, and null the limit of the configuration." example:"720000"`
+
+	Images  kit.Change[int]   `json:"max_images,omitempty" minimum:"0" maximum:"1048576" doc:"Names of images that a user made who may make some. 0 is no limit, and null 10." example:"10"`
+	ImageMB kit.Change[int64] `json:"image_mb,omitempty" minimum:"0" maximum:"1073741824" doc:"MiB of these images together. 0 is no limit, and null 20480." example:"20480"`
 }
 
 func (q *QuotaRequest) change() *accounts.QuotaChange {
@@ -48,6 +53,7 @@ func (q *QuotaRequest) change() *accounts.QuotaChange {
 		Sessions: accounts.Change[int](q.Sessions), Running: accounts.Change[int](q.Running), CPU: accounts.Change[float64](q.CPU),
 		MemoryMB: accounts.Change[int64](q.MemoryMB), DiskMB: accounts.Change[int64](q.DiskMB), Workspaces: accounts.Change[int](q.Workspaces), SnapshotMB: accounts.Change[int64](q.SnapshotMB),
 		NetworkMB: accounts.Change[int64](q.NetworkMB), SessionSeconds: accounts.Change[int64](q.SessionSeconds),
+		Images: accounts.Change[int](q.Images), ImageMB: accounts.Change[int64](q.ImageMB),
 	}
 }
 
@@ -152,7 +158,7 @@ func (h *Handlers) Usage(ctx context.Context, in *UsageInput) (*UsageOutput, err
 
 func (h *Handlers) usageOf(ctx context.Context, owner, text string) (*UsageOutput, error) {
 	if h.Meter == nil {
-		return nil, errdefs.New(errdefs.Unimplemented, "this daemon does not meter what is used")
+		return nil, errNotMetered()
 	}
 	month, err := usage.ParseMonth(text, time.Now())
 	if err != nil {

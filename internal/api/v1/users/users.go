@@ -3,36 +3,44 @@
 package users
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/accounts/browser"
+	"github.com/sandkasten/sandkasten/internal/accounts/inspections"
 	"github.com/sandkasten/sandkasten/internal/accounts/oidc"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/usage"
 )
 
 // Handlers are those of the routes.
 type Handlers struct {
-	Accounts *accounts.Accounts // nil has none: all but Me is Unimplemented
-	Meter    *usage.Meter       // nil has none: what is used is Unimplemented
-	SignIns  *browser.SignIns   // nil has none: nobody signs in
-	OIDC     *oidc.Provider     // signs users in, too; nil has none
-	Home     string             // where on the daemon a browser goes that the provider has sent back
+	Accounts *accounts.Accounts       // nil has none: all but Me is Unimplemented
+	Meter    *usage.Meter             // nil has none: what is used is Unimplemented
+	SignIns  *browser.SignIns         // nil has none: nobody signs in
+	OIDC     *oidc.Provider           // signs users in, too; nil has none
+	Looks    *inspections.Inspections // nil has none: nobody is told of anything
+	Sessions *session.Sessions        // for what they use now; nil knows of nothing
+	Home     string                   // where on the daemon a browser goes that the provider has sent back
 }
 
 // User is the contract's view of a user.
 type User struct {
 	Name        string    `json:"name" doc:"The owner of what the user makes." example:"alice"`
 	Email       string    `json:"email,omitempty" example:"alice@example.org"`
-	Role        string    `json:"role" enum:"user,admin" doc:"An admin with a key of scope admin sees and changes everything." example:"user"`
+	Role        string    `json:"role" enum:"user,admin" doc:"An admin with a key of scope admin sees the sessions of all, ends them, and changes users. What is in a session of another stays closed: see inspect." example:"user"`
 	State       string    `json:"state" enum:"active,disabled,deleting" doc:"Only the keys of active users are valid. deleting stays until all that the user owns is removed." example:"active"`
 	HasPassword bool      `json:"has_password"`
+	Inspect     bool      `json:"inspect" doc:"Of an admin: may look into files, terminals and output of others, and make keys for them. Those are told (get-my-inspections)."`
+	Images      string    `json:"images" enum:"none,pull,build" doc:"Of a user who is no admin: what images may be made of. Their names begin with the user's and a slash." example:"none"`
 	Quota       *Quota    `json:"quota,omitempty" doc:"What the user may have otherwise than the configuration gives to all. Left out if that is nothing."`
 	CreatedAt   time.Time `json:"created_at"`
 }
@@ -40,7 +48,7 @@ type User struct {
 func viewUser(u accounts.User) User {
 	return User{
 		Name: u.Name, Email: u.Email, Role: string(u.Role), State: string(u.State),
-		HasPassword: u.PasswordHash != "", Quota: viewQuota(u.Quota), CreatedAt: u.CreatedAt,
+		HasPassword: u.PasswordHash != "", Inspect: u.Rights.Inspect, Images: cmp.Or(string(u.Rights.Images), "none"), Quota: viewQuota(u.Quota), CreatedAt: u.CreatedAt,
 	}
 }
 
@@ -58,6 +66,9 @@ type UserUpdateRequest struct {
 	Role     *string `json:"role,omitempty" enum:"user,admin" example:"user"`
 	State    *string `json:"state,omitempty" enum:"active,disabled" doc:"disabled ends all requests and refuses all keys of the user." example:"disabled"`
 	Password *string `json:"password,omitempty" maxLength:"1024" doc:"At least 8 characters. Empty text takes it away." example:"correct horse battery"`
+
+	Inspect *bool   `json:"inspect,omitempty" doc:"Only by the daemon's own key, and only of admins: they may look into what others have, who are told." example:"true"`
+	Images  *string `json:"images,omitempty" enum:"none,pull,build" doc:"Only by admins. pull also takes what the user's own sessions and snapshots have; steps of a build run as root on the daemon's host." example:"pull"`
 
 	CurrentPassword string `json:"current_password,omitempty" maxLength:"1024" doc:"Of users who change their own e-mail address or password with a credential that ends, that another key made, or that may less than they do by signing in, and of those who have signed in and have a password." example:"correct horse"`
 
@@ -143,7 +154,12 @@ func (h *Handlers) Update(ctx context.Context, in *UpdateInput) (*UserOutput, er
 	if err := h.checkEnabled(); err != nil {
 		return nil, err
 	}
+	var made *accounts.ImageRight
+	if in.Body.Images != nil {
+		made = new(accounts.ImageRight(strings.TrimPrefix(*in.Body.Images, "none")))
+	}
 	u, err := h.Accounts.UpdateUser(ctx, api.Caller(ctx), in.Name, accounts.UserUpdate{
+		Inspect: in.Body.Inspect, Images: made,
 		Email: in.Body.Email, Role: (*accounts.Role)(in.Body.Role), State: (*accounts.State)(in.Body.State), Password: in.Body.Password,
 		Quota: in.Body.Quota.change(), CurrentPassword: in.Body.CurrentPassword,
 	})

@@ -999,7 +999,11 @@ class AuditEntry:
     recovered: follows a line that a crash cut."""
 
     ids: dict[str, str] = field(default_factory=dict)
-    """Those in the path, and what was made."""
+    """Those in the path and what was made, each by what it is of: session, exec, snapshot, workspace,
+    user, key."""
+
+    of: str | None = None
+    """Whose it is that an admin looked into, or whose key it made."""
 
     owner: str | None = None
     """Of the key; not there without a valid one."""
@@ -1275,6 +1279,14 @@ class User:
 
     has_password: bool
 
+    images: Literal["none", "pull", "build"]
+    """Of a user who is no admin: what images may be made of. Their names begin with the user's and a
+    slash."""
+
+    inspect: bool
+    """Of an admin: may look into files, terminals and output of others, and make keys for them. Those are
+    told (get-my-inspections)."""
+
     name: str
     """The owner of what the user makes."""
 
@@ -1282,7 +1294,8 @@ class User:
     """What the user may have otherwise than the configuration gives to all. Left out if that is nothing."""
 
     role: Literal["user", "admin"]
-    """An admin with a key of scope admin sees and changes everything."""
+    """An admin with a key of scope admin sees the sessions of all, ends them, and changes users. What is
+    in a session of another stays closed: see inspect."""
 
     state: Literal["active", "disabled", "deleting"]
     """Only the keys of active users are valid. deleting stays until all that the user owns is removed."""
@@ -1371,6 +1384,12 @@ class Quota:
     disk_mb: int | None = None
     """MiB of disk of all sessions and workspaces together."""
 
+    image_mb: int | None = None
+    """MiB of these images together. The one that goes beyond it is the last."""
+
+    max_images: int | None = None
+    """Of a user who may make images: their names."""
+
     max_running_sessions: int | None = None
     """Of these, sessions that are not stopped."""
 
@@ -1455,6 +1474,104 @@ class OwnerUsage:
 
     snapshot_peak_bytes: int
     """The most that archives of snapshots had at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerShare:
+    """What one of several owners uses."""
+
+    cpu_seconds: float
+    """Processor time of sessions, as it was seen a minute ago at most."""
+
+    frees_at: datetime
+    """When the month ends, and what it has is free again."""
+
+    memory_bytes: int
+    """That the owner's sessions used a few seconds ago, all together. now.memory_mb is what they may use."""
+
+    month: str
+    """Of UTC."""
+
+    now: UsageNow
+    """What there is at the moment, whatever the month."""
+
+    owner: str
+
+    quota: Quota
+    """What holds for the owner now. What is left out has no limit."""
+
+    received_bytes: int
+
+    sent_bytes: int
+    """By the networks of sessions."""
+
+    session_seconds: float
+    """That sessions lived, all together: from their create or start to their end or stop, also while they
+    were paused."""
+
+    sessions_created: int
+    """That came to run."""
+
+    snapshot_peak_bytes: int
+    """The most that archives of snapshots had at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnersUsage:
+    """What all owners use."""
+
+    month: str
+    """Of UTC."""
+
+    owners: list[OwnerShare]
+    """Who used something in the month or has something now, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageDay:
+    """What an owner used on a day."""
+
+    cpu_seconds: float
+    """Processor time of sessions, as it was seen a minute ago at most."""
+
+    day: str
+    """Of UTC."""
+
+    memory_mb_seconds: int
+    """MiB of memory that sessions had in use, by the seconds that they had them: 3600 are one MiB for an
+    hour. It is seen once a minute."""
+
+    owner: str
+
+    received_bytes: int
+
+    sent_bytes: int
+    """By the networks of sessions."""
+
+    session_seconds: float
+    """That sessions lived, all together. Those that live count until now."""
+
+    sessions_created: int
+    """That came to run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """That somebody looked into what is the client's, or made a key in its name."""
+
+    by: str
+    """The admin; admin is the daemon's own key."""
+
+    first_at: datetime
+    """On that day of UTC. The same on another day is an entry of its own."""
+
+    last_at: datetime
+    """To the minute."""
+
+    session_id: str | None = None
+
+    what: str
+    """What was looked into, or made in the caller's name: a session, a key, a password, an e-mail address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import { Choice } from "../../ui/field.js";
 import { EmptyState, ErrorNote, Skeleton } from "../../ui/notes.js";
 import { Text, plain } from "../../ui/text.js";
 import { Ago } from "../../ui/time.js";
-import { useExecs } from "../commands.js";
+import { nameOf, useExecs } from "../commands.js";
 
 const pollMs = 2000;
 const all = "end it with all that it started";
@@ -61,12 +61,12 @@ export default function ProcessesTab({ id, status }: { id: string; status: strin
             {running.map((one) => (
               <li key={one.execId} className="grid grid-cols-[1fr_auto] items-center gap-3 border-b border-line py-1 sm:grid-cols-[1fr_120px_90px_70px_auto]">
                 <code className="truncate font-mono text-xs">
-                  <Text of={one.cmd} />
+                  {nameOf(one)}
                 </code>
                 <span className="hidden truncate text-muted sm:block">{one.kind === "shell" ? <>shell <Text of={one.shell} /></> : one.pid ? `pid ${one.pid}` : one.kind}</span>
                 <span className="hidden text-muted sm:block">{one.usage ? mebibytes(one.usage.memoryBytes) : one.state}</span>
                 <span className="hidden text-muted sm:block">{one.startedAt && <Ago at={one.startedAt} />}</span>
-                <Act aria-label={`Signal ${plain(one.cmd)}`} onClick={() => setTarget({ exec: one })}>
+                <Act aria-label={`Signal ${nameOf(one)}`} onClick={() => setTarget({ exec: one })}>
                   Signal
                 </Act>
               </li>
@@ -117,7 +117,7 @@ function Ask({ target, onClose, onEnd }: { target: Target; onClose: () => void; 
         <p className="mb-4">All that it started ends, also in the background. Its directory and variables are lost; the next command that names it gets a new one.</p>
       ) : (
         <div className="mb-4 flex flex-col gap-3">
-          <code className="max-h-24 overflow-auto font-mono text-xs break-all">{plain(target.exec.cmd)}</code>
+          <code className="max-h-24 overflow-auto font-mono text-xs break-all">{nameOf(target.exec)}</code>
           <Choice label="Signal" options={signals} value={signal} onChange={(event) => setSignal(event.target.value)} hint="To end it: TERM first, and KILL after a grace." />
         </div>
       )}

@@ -24,15 +24,18 @@ from .._models import (
     Image,
     ImageJob,
     ImageProgress,
+    Inspection,
     Key,
     Me,
     Network,
     NewKey,
+    OwnersUsage,
     OwnerUsage,
     PoolStatus,
     Secret,
     SessionInfo,
     Snapshot,
+    UsageDay,
     User,
     WorkspaceInfo,
 )
@@ -178,6 +181,7 @@ class SandboxClient(Closing):
         image: str | None = None,
         label: Sequence[str] | None = None,
         owner: str | None = None,
+        mine: bool | None = None,
         search: str | None = None,
         sort: str | None = None,
         limit: int | None = None,
@@ -189,7 +193,8 @@ class SandboxClient(Closing):
         scope (such as workflow:run-1), status (one of them), image, label (name or name=value, all of
         them), owner and search (a text in the id, name, image or labels) select. sort is created, activity
         or name, with a minus the other way round. limit makes pages: after is the cursor of the last
-        session of the one before. With usage each has what it used a few seconds ago.
+        session of the one before. With usage each has what it used a few seconds ago. An admin gets the
+        sessions of all owners, and with mine those of the key's own.
         """
         query = {
             "include_ended": include_ended,
@@ -198,6 +203,7 @@ class SandboxClient(Closing):
             "image": image,
             "label": label,
             "owner": owner,
+            "mine": mine,
             "search": search,
             "sort": sort,
             "limit": limit,
@@ -450,6 +456,36 @@ class SandboxClient(Closing):
         """my_usage of a user, or of an owner of the daemon's configuration. Only admins may."""
         return await self._usage(_core.url_path("users", name, "usage"), month)
 
+    async def all_usage(self, *, month: str | None = None) -> OwnersUsage:
+        """What all owners use in a month, with the memory that their sessions use now. Only admins may."""
+        request = Request(method="GET", path=_core.url_path("usage"), query={"month": month}, safe=True)
+        return decode(OwnersUsage, await self._transport.json(request))
+
+    async def usage_days(
+        self, *, since: str | None = None, until: str | None = None, owner: str | None = None
+    ) -> list[UsageDay]:
+        """What was used by day, as 2026-11-28, of UTC: the last 30 days without since and until.
+
+        Admins get all owners, or one; everybody else themselves.
+        """
+        query = {"since": since, "until": until, "owner": owner}
+        request = Request(method="GET", path=_core.url_path("usage", "days"), query=query, safe=True)
+        return decode_list(UsageDay, _core.as_object(await self._transport.json(request)).get("days"))
+
+    async def usage_csv(
+        self, *, since: str | None = None, until: str | None = None, owner: str | None = None
+    ) -> str:
+        """usage_days as a table, for a spreadsheet."""
+        query = {"since": since, "until": until, "owner": owner, "format": "csv"}
+        request = Request(method="GET", path=_core.url_path("usage", "days"), query=query, safe=True)
+        return (await self._transport.content(request)).decode()
+
+    async def list_inspections(self) -> list[Inspection]:
+        """Who looked into what is the client's, or made a key or set a password in its name."""
+        return decode_list(
+            Inspection, _core.as_object(await self._get("me", "inspections")).get("inspections")
+        )
+
     async def create_user(
         self,
         name: str,
@@ -480,11 +516,15 @@ class SandboxClient(Closing):
         state: Literal["active", "disabled"] | None = None,
         password: str | None = None,
         current_password: str | None = None,
+        inspect: bool | None = None,
+        images: Literal["none", "pull", "build"] | None = None,
     ) -> User:
         """Changes a user. What is not given stays; an empty email or password takes it away.
 
         Users change their own email and password, with current_password where the client's key ends,
-        has a parent, or may less than they do by signing in; the rest is for admins.
+        has a parent, or may less than they do by signing in; the rest is for admins. inspect, an admin's
+        right to look into what others have, is the daemon's own key's to give. images is what a user who is
+        no admin may make images of.
         """
         body = _core.given(
             {
@@ -493,6 +533,8 @@ class SandboxClient(Closing):
                 "state": state,
                 "password": password,
                 "current_password": current_password,
+                "inspect": inspect,
+                "images": images,
             }
         )
         request = Request(method="PATCH", path=_core.url_path("users", name), json=body, safe=True)
@@ -577,10 +619,12 @@ class SandboxClient(Closing):
         session: str | None = None,
         route: str | None = None,
         failed: bool | None = None,
+        changes: bool | None = None,
     ) -> AuditPage:
         """What clients did, the newest first; before is next_before of the page before.
 
-        Others than admins are told of what they did themselves. failed is a status of 400 and more.
+        Others than admins are told of what they did themselves, and of what an admin looked into of theirs.
+        failed is a status of 400 and more; changes leaves out what only looks, listens or asks again.
         """
         query = {
             "before": before,
@@ -591,6 +635,7 @@ class SandboxClient(Closing):
             "session": session,
             "route": route,
             "failed": failed,
+            "changes": changes,
         }
         request = Request(method="GET", path=_core.url_path("audit"), query=query, safe=True)
         return decode(AuditPage, await self._transport.json(request))
