@@ -97,7 +97,7 @@ var Rules = map[string]Rule{
 	"internal/api/strictjson": {Ours: []string{"internal/errdefs", "internal/protection"}},
 	// The library huma sees types at start and no request: it is for documents.
 	"internal/api/kit": {
-		Ours:      []string{"internal/api", "internal/api/strictjson", "internal/errdefs", "internal/protection"},
+		Ours:      []string{"internal/auth", "internal/api", "internal/api/strictjson", "internal/errdefs", "internal/protection"},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/sessionmetrics": {
@@ -127,7 +127,7 @@ var Rules = map[string]Rule{
 	"internal/mcpserver": {Ours: []string{"agents/tools", "sdk/go"}, Libraries: []string{"github.com/modelcontextprotocol/go-sdk"}},
 	"internal/api/orchestrator": {
 		Ours: []string{
-			"internal/accounts", "internal/accounts/browser",
+			"internal/api/strictjson", "internal/accounts", "internal/accounts/browser",
 			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/auth", "internal/errdefs", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/session", "internal/session/ops", "internal/session/snapshots", "protocol",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
@@ -188,7 +188,7 @@ var Rules = map[string]Rule{
 	"internal/session": {
 		Ours: []string{
 			"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
-			"internal/session/access", "internal/session/secrets", "internal/session/workspaces",
+			"internal/session/access", "internal/session/secrets", "internal/session/workspaces", "protocol",
 			"internal/session/snapshots", "internal/session/statelock", "internal/snapshot", "internal/tracing", "internal/protection",
 			"internal/events", "internal/network", "internal/session/absence", "internal/session/laststats", "internal/session/execwatch", "internal/session/ids", "internal/session/networks", "internal/session/ops", "internal/session/quota",
 		},
@@ -475,8 +475,8 @@ var Drivers = DriverRules{
 var Limits = Budgets{
 	Func: 100, FuncP90: 40, File: 500, Package: 3200, Review: 2500, TestRatio: 0.8,
 	Larger: map[string]int{
-		"cmd/sandkasten":         3400,
-		"internal/api/v1":        3900,
+		"cmd/sandkasten":         3600,
+		"internal/api/v1":        4000,
 		"internal/runtime/linux": 3450,
 	},
 	Exceptions: map[string]string{},

@@ -61,7 +61,7 @@ func TestAPIKeyMistakes(t *testing.T) {
 		"api_keys: [{owner: a, key: 12345}]":                                                                           "api_keys[0].key: write a text in quotes",
 		"api_keys: [{owner: a, key: }]":                                                                                "api_keys[0].key: has no value",
 		"api_keys: [{owner: a, key_file: " + secret + "}]":                                                             "api_keys[0].key_file: write an absolute path",
-		"api_keys: [{owner: " + strings.ToUpper(secret) + ", key: sk_a_key_of_16_char}]":                               "api_keys[0].owner: is empty: write a name",
+		"api_keys: [{owner: " + strings.ToUpper(secret) + ", key: sk_a_key_of_16_char}]":                               "api_keys[0].owner: write a name of up to 63",
 		"api_keys: [{owner: a, " + secret + ": 1}]":                                                                    "api_keys[0]: has an unknown key, " + fields,
 		"api_keys: [{owner: a, key: " + secret + ", owner: b}]":                                                        "api_keys[0].owner: is set twice",
 		"api_keys: [{owner: a, key: " + secret + ", max_sessions: -1}]":                                                `api_keys[0].max_sessions: is "-1": write a whole number from 0 to 30000`,

@@ -12,9 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/sandkasten/sandkasten/internal/accounts"
-	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/orchestrator"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write testdata/routes.txt anew")
@@ -23,8 +21,10 @@ var update = flag.Bool("update", false, "write testdata/routes.txt anew")
 // shows in the diff of every change.
 func TestRoutes(t *testing.T) {
 	const file = "testdata/routes.txt"
-	d := &Daemon{cfg: testConfig(t), accounts: &accounts.Accounts{}, named: &orchestrator.Service{}, inside: &api.Inside{}, log: silent}
-	d.cfg.Console.Enabled = true
+	testenv.NeedsRoot(t)
+	cfg := testConfig(t)
+	cfg.Console.Enabled, cfg.Orchestrator.Enabled = true, true
+	d, stop := start(t, cfg)
 	var lines []string
 	for _, s := range d.surfaces(nil, prometheus.NewRegistry()) {
 		for _, r := range s.Routes {
@@ -38,6 +38,9 @@ func TestRoutes(t *testing.T) {
 			}
 			lines = append(lines, strings.Join([]string{s.Name, path, method, r.Scope.String(), r.Class.String(), does}, "\t"))
 		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
 	}
 	slices.Sort(lines)
 	var text bytes.Buffer

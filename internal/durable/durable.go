@@ -1,4 +1,5 @@
-// Package durable makes what was written last through a crash of the host.
+// Package durable makes what was written last through a crash of the host. What has to
+// last, and when, is its callers' business.
 package durable
 
 import (

@@ -373,7 +373,7 @@ func TestWhatBecameOfAName(t *testing.T) {
 	ended := d.want(t, last.ID, session.Destroyed)
 	err := d.Sessions.NoneCalled(t.Context(), as("alice"), "build")
 	wantCode(t, err, errdefs.NotFound)
-	want := fmt.Sprintf("no session is called build now; %s, which was, was destroyed at %s: a client destroyed it", last.ID, ended.EndedAt.UTC().Format(time.DateTime))
+	want := fmt.Sprintf("no session is called \"build\" now; %s, which was, was destroyed at %s: a client destroyed it", last.ID, ended.EndedAt.UTC().Format(time.DateTime))
 	if got := errdefs.MessageOf(err); got != want {
 		t.Errorf("%q", got)
 	}

@@ -25,9 +25,9 @@ func nameTaken(s Session) error {
 func (c *Sessions) NoneCalled(ctx context.Context, p auth.Principal, ref string) error {
 	s, err := c.store.LastNamed(ctx, p.Owner, ref)
 	if err != nil || s.Helper {
-		return ErrNoSession()
+		return errdefs.New(errdefs.NotFound, "no such session: %.100q", ref).Because(errdefs.NoSuchSession)
 	}
-	return errdefs.New(errdefs.NotFound, "no session is called %s now; %s, which was, %s at %s: %s",
+	return errdefs.New(errdefs.NotFound, "no session is called %q now; %s, which was, %s at %s: %s",
 		ref, s.ID, ended(s.State), s.EndedAt.UTC().Format(time.DateTime), s.EndReason).Because(errdefs.NoSuchSession)
 }
 

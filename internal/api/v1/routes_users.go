@@ -77,7 +77,7 @@ func (s *surface) userRoutes() {
 // usageRoutes are those of what owners use, and of who looked into what they have.
 func (s *surface) usageRoutes() {
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/me/inspections", Scope: api.Key,
+		Pattern: "GET /v1/me/inspections", Scope: api.Key, Turn: true,
 		Doc: kit.Doc{
 			ID: "list-my-inspections", Summary: "List who looked into what is the caller's", Errors: []int{501},
 			Description: "Admins who used the right to look into what others have, and whoever made a key or set a password of the caller's. An inspection is written before it begins.",

@@ -26,7 +26,7 @@ func TestUnknownSessionsAreNamed(t *testing.T) {
 	s.do(t, "DELETE", "/v1/sessions/build", "")
 	for _, path := range []string{"/v1/sessions/build/ports", "/v1/sessions/build"} {
 		said := says(path)
-		for _, part := range []string{`\"build\"`, made.ID, " ended at 20", "a client destroyed it"} {
+		for _, part := range []string{`\"build\"`, made.ID, " was destroyed at 20", "a client destroyed it"} {
 			if !strings.Contains(said, part) {
 				t.Errorf("%s: %s; want %s", path, said, part)
 			}
