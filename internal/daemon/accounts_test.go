@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/accounts/inspections"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/config"
@@ -155,7 +156,7 @@ func TestRemoveAll(t *testing.T) {
 	m, rows := newManagerOver(t, hub)
 	d := &Daemon{
 		manager: m, events: hub, log: silent, usage: usage.New(usage.Options{Store: rows, Sessions: rows}),
-		scopes: scope.New(scope.Options{Store: rows, Sessions: m.Sessions}),
+		scopes: scope.New(scope.Options{Store: rows, Sessions: m.Sessions}), looks: inspections.New(rows),
 	}
 	begin, err := hub.Subscribe(events.Filter{}, "")
 	if err != nil {

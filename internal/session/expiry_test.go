@@ -378,7 +378,7 @@ func TestWhatBecameOfAName(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	for _, c := range []struct{ owner, ref string }{{"bob", "build"}, {"alice", "other"}, {"alice", ""}, {"alice", string(last.ID[:6])}} {
-		if err := d.Sessions.NoneCalled(t.Context(), as(c.owner), c.ref); err.Error() != session.ErrNoSession().Error() {
+		if err := d.Sessions.NoneCalled(t.Context(), as(c.owner), c.ref); err.Error() != fmt.Sprintf("no such session: %q", c.ref) {
 			t.Errorf("%s of %s: %v", c.ref, c.owner, err)
 		}
 	}
