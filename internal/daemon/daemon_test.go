@@ -257,6 +257,7 @@ func TestUsersOutliveTheDaemon(t *testing.T) {
 	if status, body := get(t, d.URL()+"/v1/me", key.Text); status != http.StatusOK || !strings.Contains(body, `"last_used_at"`) {
 		t.Errorf("/v1/me of the next daemon = %d %s", status, body)
 	}
+	testenv.Eventually(t, "the sessions of the last run are taken up", d.manager.Ready)
 	if _, err := d.accounts.DeleteUser(t.Context(), operator, "dora"); err != nil {
 		t.Fatal(err)
 	}

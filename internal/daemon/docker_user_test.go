@@ -65,7 +65,7 @@ func (c caller) userOfPrograms() {
 	run("", "www-data\nok\n/var/www\n<nil>")
 	run(`, "user": "www-data"`, "www-data\nok\n/var/www\n<nil>")
 	run(`, "user": "33:33"`, "www-data\nok\n/var/www\n<nil>")
-	run(`, "tty": true`, "<nil>www-data\nok\n/var/www\n")
+	run(`, "tty": true`, "www-data\nok\n/var/www\n")
 	for _, other := range []string{"root", "0", "games", "www-data:root"} {
 		if status, body := c.try(http.MethodPost, "/"+id+"/processes", `{"cmd": ["id"], "user": "`+other+`"}`); status != http.StatusUnprocessableEntity {
 			c.t.Errorf("as %s: %d %s", other, status, body)

@@ -179,7 +179,7 @@ func TestSlowClientsAreAskedOnce(t *testing.T) {
 	testenv.NeedsRoot(t)
 	cfg := testConfig(t)
 	cfg.Pool.Enabled = false
-	img := giveClients(t, cfg, cfg.DefaultImage, map[string]string{"npm": "#!/bin/sh\nsleep 3\nprintf '{\"registry\": \"https://npm.example/\"}\\n'\n"})
+	img := giveClients(t, cfg, cfg.DefaultImage, map[string]string{"npm": "#!/bin/sh\nsleep 3\nprintf '{\\n  \"registry\": \"https://npm.example/\"\\n}\\n'\n"})
 	d, _ := start(t, cfg)
 	counter := &counted{Driver: d.drivers.Driver}
 	d.groups.driver, d.groups.patience = counter, 2*time.Second

@@ -24,7 +24,7 @@ import (
 // ofNothing are the operations that name nothing of anybody's, with what a
 // foreigner gets from each.
 var ofNothing = map[string]errdefs.Code{
-	"Sessions.Create": "", "Sessions.List": "", "Sessions.Find": "", "Sessions.Limits": "", "Sessions.LastStats": "",
+	"Sessions.Create": "", "Sessions.List": "", "Sessions.Find": "", "Sessions.NoneCalled": errdefs.NotFound, "Sessions.Limits": "", "Sessions.LastStats": "",
 	"Workspaces.Create": "", "Workspaces.List": "", "Workspaces.RemoveAll": "", "Workspaces.Enabled": "", "Workspaces.Options": "",
 	"Snapshots.Upload": errdefs.Unprocessable, "Snapshots.List": "", "Snapshots.Usage": "", "Snapshots.Enabled": "", "Snapshots.MaxArchive": "",
 	"Secrets.Set": errdefs.InvalidArgument, "Secrets.List": "",
