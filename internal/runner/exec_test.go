@@ -133,7 +133,7 @@ func TestOutputBeforeTheEnd(t *testing.T) {
 func TestFirstBytesGoAtOnce(t *testing.T) {
 	p := newHost(t).dial()
 	if string(p.sh("echo ${EPOCHREALTIME:+it}").output) != "it\n" {
-		t.Skip("no bash that tells microseconds")
+		testenv.Unsupported(t, "no bash that tells microseconds")
 	}
 	best := time.Hour
 	for range 30 {

@@ -102,8 +102,8 @@ func startNginx(t *testing.T) *nginx {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		cmd.Process.Kill() //nolint:errcheck // it may have ended by itself, which Wait tells
-		cmd.Wait()         //nolint:errcheck // it was killed
+		cmd.Process.Kill()
+		cmd.Wait()
 	})
 	dialer := &net.Dialer{}
 	transport := &http.Transport{

@@ -13,7 +13,7 @@ import (
 
 // What is refused before it is a call is an error of JSON-RPC, too.
 func TestRefusalsAreErrorsOfJSONRPC(t *testing.T) {
-	h := api.Handler(api.Options{}, mcp.New(mcp.Options{Transport: http.DefaultTransport}))
+	h := api.Handler(api.Options{}, mcp.New(mcp.Options{Transport: &http.Transport{}}))
 	for about, c := range map[string]struct {
 		body, accept string
 		code         int

@@ -72,8 +72,16 @@ func TestAnAdminListsAndEndsTheSessionsOfAll(t *testing.T) {
 		s.do(t, "GET", dora+path, "", s.asEmil).wantError(t, 404, "not_found", "")
 	}
 	for _, r := range []struct{ method, path, body string }{
-		{"POST", "/exec", `{"cmd":"true"}`}, {"GET", "/fs/read?path=x", ""}, {"GET", "/execs", ""}, {"GET", "/ports", ""}, {"POST", "/previews", `{"port":80}`},
-		{"GET", "/shells", ""}, {"POST", "/start", ""}, {"PATCH", "", `{"ttl_seconds":60}`}, {"POST", "/fork", `{"count":1}`}, {"GET", "/network/log", ""},
+		{"POST", "/exec", `{"cmd":"true"}`},
+		{"GET", "/fs/read?path=x", ""},
+		{"GET", "/execs", ""},
+		{"GET", "/ports", ""},
+		{"POST", "/previews", `{"port":80}`},
+		{"GET", "/shells", ""},
+		{"POST", "/start", ""},
+		{"PATCH", "", `{"ttl_seconds":60}`},
+		{"POST", "/fork", `{"count":1}`},
+		{"GET", "/network/log", ""},
 	} {
 		s.do(t, r.method, dora+r.path, r.body, s.asRoot).wantError(t, 403, "permission_denied", "")
 		s.do(t, r.method, dora+r.path, r.body, s.asEmil).wantError(t, 404, "not_found", "")

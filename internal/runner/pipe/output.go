@@ -173,9 +173,9 @@ func (p *Output) Settle() Flow {
 		}
 		n, err := p.read(buf)
 		switch {
-		case err == unix.EINTR:
+		case errors.Is(err, unix.EINTR):
 			continue
-		case err == unix.EIO: // a terminal that nobody has open
+		case errors.Is(err, unix.EIO): // a terminal that nobody has open
 			return p.ended()
 		case err != nil:
 			return Empty
@@ -213,7 +213,7 @@ func (p *Output) Trim(keep func([]byte) []byte) {
 	n := 0
 	for n < len(buf) {
 		m, err := p.read(buf[n:])
-		if err != unix.EINTR && m <= 0 {
+		if !errors.Is(err, unix.EINTR) && m <= 0 {
 			break
 		}
 		n += max(0, m)
