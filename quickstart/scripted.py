@@ -44,6 +44,7 @@ def result(messages: list[dict[str, Any]]) -> str:
 
 
 def anthropic(body: dict[str, Any]) -> dict[str, Any]:
+    """Answers as Anthropic's messages do."""
     told = result(body["messages"])
     if told:
         content: dict[str, Any] = {"type": "text", "text": f"The sandbox printed: {told}"}
@@ -63,8 +64,10 @@ def anthropic(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def chat(body: dict[str, Any]) -> dict[str, Any]:
+    """Answers as OpenAI's chat completions do."""
     told = result(body["messages"])
-    message: dict[str, Any] = {"role": "assistant", "content": f"The sandbox printed: {told}" if told else None}
+    content = f"The sandbox printed: {told}" if told else None
+    message: dict[str, Any] = {"role": "assistant", "content": content}
     if not told:
         name, arguments = choose(body["tools"])
         function = {"name": name, "arguments": json.dumps(arguments)}
@@ -81,6 +84,7 @@ def chat(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def responses(body: dict[str, Any]) -> dict[str, Any]:
+    """Answers as OpenAI's responses do."""
     asked = body["input"]
     told = result(asked if isinstance(asked, list) else [])
     if told:
@@ -117,7 +121,10 @@ def responses(body: dict[str, Any]) -> dict[str, Any]:
 
 
 class Model(BaseHTTPRequestHandler):
+    """The scripted model, at the paths of its providers."""
+
     def do_POST(self) -> None:
+        """Answers a request by its path."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         for end, answer in (("/messages", anthropic), ("/chat/completions", chat), ("/responses", responses)):
             if self.path.split("?")[0].endswith(end):
@@ -131,10 +138,11 @@ class Model(BaseHTTPRequestHandler):
         self.send_error(404)
 
     def log_message(self, format: str, *args: Any) -> None:
-        pass
+        """Says nothing."""
 
 
 def main() -> int:
+    """Runs the program that the arguments are, with the model's address in its environment."""
     if len(sys.argv) < 2:
         raise SystemExit(__doc__)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Model)

@@ -30,11 +30,11 @@ const program = "print([n for n in range(2, 30) if all(n % d for d in range(2, n
 func main() {
 	client, err := sandkasten.New(sandkasten.Options{}) // of SANDKASTEN_URL and SANDKASTEN_API_KEY
 	if err == nil {
-		err = run(context.Background(), client, os.Stdout)
+		err = run(context.Background(), client, os.Stdout) //nolint:forbidigo // it is the whole program
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		os.Exit(1) //nolint:forbidigo // nothing is left to clean up
 	}
 }
 

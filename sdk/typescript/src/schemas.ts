@@ -347,7 +347,7 @@ export interface components {
             /** @description Only /workspace, /tmp and the like can be written. */
             readonlyRootfs?: boolean;
             /**
-             * @description A snapshot with whose files the session begins, and with whose image unless there is one in the request. With changes to the root (scope sandbox) it fits no other image. A workspace_id beside it must be new.
+             * @description A snapshot, by its id, the beginning of that or its name, with whose files the session begins, and with whose image unless there is one in the request. With changes to the root (scope sandbox) it fits no other image. A workspace_id beside it must be new.
              * @example k5n6p7r2s3t4u5f5q2bz7lq4m3
              */
             restoreSnapshotId?: string;
@@ -1075,7 +1075,7 @@ export interface components {
             cpuUsed: number;
             /**
              * Format: int64
-             * @description Creates that failed, refused ones too.
+             * @description Creates that the daemon, its driver or its host failed at. Those that were refused for what they asked for do not count.
              */
             createErrors: number;
             /**
@@ -1175,7 +1175,7 @@ export interface components {
             poolWanted: number;
             /**
              * Format: int64
-             * @description Those that the daemon answered with a status of 500 or more.
+             * @description Those that the daemon failed at: with a status of 500 or more, but for 501, 503 and 507.
              */
             requestErrors: number;
             /**

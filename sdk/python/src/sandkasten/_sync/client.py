@@ -538,8 +538,8 @@ class SyncSandboxClient(Closing):
     def delete_user(self, name: str) -> None:
         """Ends a user's keys and removes all that the user owns. Only admins may.
 
-        It returns after about a second also if something is left: get_user tells the state deleting then, and raises
-        NotFoundError when all is gone.
+        It returns after about a second also if something is left: get_user tells
+        the state deleting then, and raises NotFoundError when all is gone.
         """
         path = _core.url_path("users", name)
         self._transport.json(Request(method="DELETE", path=path, safe=True, wait=True))
