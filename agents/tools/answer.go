@@ -163,6 +163,7 @@ var reasonSteps = map[sandkasten.Reason]string{
 	sandkasten.ReasonNoSuchSnapshot:   "Use a snapshot_id that sandbox_snapshot has returned.",
 	sandkasten.ReasonNoSuchExec:       "Use an exec_id of this sandbox; old ones are forgotten. Run the command again with sandbox_exec.",
 	sandkasten.ReasonNoSuchShell:      "Leave shell out for the default one.",
+	sandkasten.ReasonNoKernel:         "Write the code to a file and run it with sandbox_exec, or open a sandbox with another session_key and an image that has a kernel, as python.",
 }
 
 var codeSteps = map[string]string{
