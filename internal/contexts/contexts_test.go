@@ -86,7 +86,7 @@ func (h *host) start(t *testing.T) *daemon {
 func (h *host) session(t *testing.T, d *daemon) session.ID {
 	t.Helper()
 	s, err := d.manager.Sessions.Create(t.Context(), everyone, session.CreateRequest{Env: map[string]string{
-		"PYTHONPATH": h.path, "PATH": "/usr/bin:/bin", "IPYTHONDIR": t.TempDir(), "MPLCONFIGDIR": t.TempDir(), "HOME": t.TempDir(),
+		"PYTHONPATH": h.path, "PATH": "/usr/bin:/bin", "IPYTHONDIR": t.TempDir(), "MPLCONFIGDIR": t.TempDir(), "HOME": t.TempDir(), "TMPDIR": t.TempDir(),
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,8 @@ class Bridge:
         self.inbox = collections.deque()
         self.wake_read, self.wake_write = os.pipe()
         os.set_blocking(self.wake_write, False)
-        self.private = tempfile.mkdtemp(prefix="sandkasten-", dir="/tmp" if os.access("/tmp", os.W_OK) else None)
+        # mkdtemp lets its own user in alone. The paths of sockets are short.
+        self.private = tempfile.mkdtemp(prefix="sandkasten-", dir="/tmp" if len(tempfile.gettempdir()) > 60 else None)
         self.files = Files(self.private)
         self.runs = collections.OrderedDict()
         self.queue = collections.deque()
