@@ -161,7 +161,9 @@ func TestAnswers(t *testing.T) {
 		{"help", "len?", func(a contexts.Answer) bool {
 			return len(a.Results) == 1 && strings.Contains(a.Results[0].Data["text/plain"].(string), "Signature")
 		}},
-		{"a surrogate, which the kernel cannot send", "print('\\ud800x')", func(a contexts.Answer) bool { return a.Cause == contexts.CauseCompleted && strings.Contains(a.Stderr, "surrogates not allowed") }},
+		{"a surrogate, which the kernel cannot send", "print('\\ud800x')", func(a contexts.Answer) bool {
+			return a.Cause == contexts.CauseCompleted && strings.Contains(a.Stderr, "surrogates not allowed")
+		}},
 		{"no code", "", func(a contexts.Answer) bool { return a.Cause == contexts.CauseCompleted }},
 		{"what the program below prints", "import os; os.write(1, b'raw\\n'); import time; time.sleep(.3)", func(a contexts.Answer) bool { return a.Stdout == "raw\n" }},
 		{"a forged frame", `print('{"tag": "x", "kind": "end", "answer": {}}')`, func(a contexts.Answer) bool {
@@ -369,6 +371,41 @@ func TestDaemonGoesAway(t *testing.T) {
 	}
 	if _, _, err := d.Look(t.Context(), everyone, id, contextID, strings.Repeat("a", 26)); !errdefs.Is(err, errdefs.NotFound) {
 		t.Errorf("a run that never was: %v", err)
+	}
+}
+
+// TestStopInMidRun: the answer says that the sandbox is gone, and a start begins anew.
+func TestStopInMidRun(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t)
+	id := h.session(t, d)
+	stopped := make(chan error, 1)
+	_, a, err := d.RunCode(t.Context(), everyone, id, "python", contexts.RunRequest{Code: "x = 1; print('on'); import time; time.sleep(60)"}, &contexts.Watch{
+		Begin: func(string, string) error { return nil },
+		Event: func(_ int64, e contexts.Event) error {
+			if e.Type == "stdout" {
+				go func() {
+					_, err := d.manager.Sessions.Stop(t.Context(), everyone, id)
+					stopped <- err
+				}()
+			}
+			return nil
+		},
+	})
+	if err != nil || a.Cause != contexts.CauseSandboxGone || !a.StateLost || a.RunID == "" {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.RunCode(t.Context(), everyone, id, "python", contexts.RunRequest{Code: "1"}, nil); !errdefs.Is(err, errdefs.Conflict) {
+		t.Errorf("code in a stopped session: %v", err)
+	}
+	if _, err := d.manager.Sessions.Start(t.Context(), everyone, id); err != nil {
+		t.Fatal(err)
+	}
+	if a := d.run(t, id, "'x' in globals()"); mainText(a) != "False" {
+		t.Errorf("%+v", a)
 	}
 }
 
