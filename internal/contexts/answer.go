@@ -93,7 +93,7 @@ func (r *Result) UnmarshalJSON(data []byte) error {
 type RunError struct {
 	Name      string `json:"name" example:"ZeroDivisionError"`
 	Value     string `json:"value" example:"division by zero"`
-	Traceback string `json:"traceback" doc:"For people. Beyond 64 KiB its middle is left out."`
+	Traceback string `json:"traceback" doc:"For people. Beyond 64 KiB its middle is left out." example:"Traceback (most recent call last): ..."`
 }
 
 // Table is a part of a data frame.
@@ -114,16 +114,16 @@ type Column struct {
 type Chart struct {
 	Library string `json:"library" example:"matplotlib"`
 	Type    string `json:"type" doc:"That of all series: line, bar, horizontal_bar, scatter, pie, image; mixed, or empty." example:"line"`
-	Title   string `json:"title"`
+	Title   string `json:"title" example:"Sales"`
 	Axes    []Axes `json:"axes" nullable:"false"`
 }
 
 // Axes is one plot of a chart.
 type Axes struct {
 	Type   string   `json:"type" example:"line"`
-	Title  string   `json:"title"`
-	XLabel string   `json:"x_label"`
-	YLabel string   `json:"y_label"`
+	Title  string   `json:"title" example:"Sales"`
+	XLabel string   `json:"x_label" example:"month"`
+	YLabel string   `json:"y_label" example:"EUR"`
 	XScale string   `json:"x_scale" example:"linear"`
 	YScale string   `json:"y_scale" example:"linear"`
 	Series []Series `json:"series" nullable:"false"`

@@ -103,12 +103,15 @@ export interface components {
         };
         Axes: {
             series: components["schemas"]["Series"][];
+            /** @example Sales */
             title: string;
             /** @example line */
             type: string;
+            /** @example month */
             xLabel: string;
             /** @example linear */
             xScale: string;
+            /** @example EUR */
             yLabel: string;
             /** @example linear */
             yScale: string;
@@ -171,6 +174,7 @@ export interface components {
             axes: components["schemas"]["Axes"][];
             /** @example matplotlib */
             library: string;
+            /** @example Sales */
             title: string;
             /**
              * @description That of all series: line, bar, horizontal_bar, scatter, pie, image; mixed, or empty.
@@ -2536,7 +2540,10 @@ export interface components {
         RunError: {
             /** @example ZeroDivisionError */
             name: string;
-            /** @description For people. Beyond 64 KiB its middle is left out. */
+            /**
+             * @description For people. Beyond 64 KiB its middle is left out.
+             * @example Traceback (most recent call last): ...
+             */
             traceback: string;
             /** @example division by zero */
             value: string;
