@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -53,18 +54,18 @@ func (c runCodeCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) 
 	s := cl.Session(c.Session)
 	out := c.outputs(a)
 	o := &sandkasten.RunCodeOptions{Language: c.Language, Timeout: c.Timeout.Duration()}
-	if !c.Wanted() {
-		o.OnStdout = func(text string) { fmt.Fprint(out.out, text) }
-		o.OnStderr = func(text string) { fmt.Fprint(out.err, text) }
-	}
 	var run sandkasten.CodeRun
-	var err error
+	var err, lost error // lost is of what could not be printed
+	if !c.Wanted() {
+		o.OnStdout = func(text string) { lost = errors.Join(lost, printTo(out.out, text)) }
+		o.OnStderr = func(text string) { lost = errors.Join(lost, printTo(out.err, text)) }
+	}
 	if c.Context != "" {
 		run, err = s.Context(c.Context).Run(ctx, code, o)
 	} else {
 		run, err = s.RunCode(ctx, code, o)
 	}
-	if err != nil {
+	if err = errors.Join(err, lost); err != nil {
 		return cli.NotRun(err)
 	}
 	if err := c.savePictures(a, run); err != nil {
@@ -75,7 +76,10 @@ func (c runCodeCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) 
 		return err
 	}
 	if !done {
-		showRun(out.out, out.err, run)
+		shown, told := restOfRun(run)
+		if err := errors.Join(printTo(out.out, shown), printTo(out.err, told)); err != nil {
+			return err
+		}
 	}
 	if code := codeOfRun(run); code != 0 {
 		return cli.CodeError(code)
@@ -83,25 +87,31 @@ func (c runCodeCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) 
 	return nil
 }
 
-// showRun prints what of a run was not printed while it ran.
-func showRun(stdout, stderr io.Writer, run sandkasten.CodeRun) {
+func printTo(w io.Writer, text string) error {
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// restOfRun is what of a run was not printed while it ran.
+func restOfRun(run sandkasten.CodeRun) (stdout, stderr string) {
 	for _, result := range run.Results {
 		if text := result.Text(); text != "" {
-			fmt.Fprintln(stdout, text)
+			stdout += text + "\n"
 		}
 		for mime, file := range result.FilePaths {
-			fmt.Fprintf(stderr, "%s is in the session's file %s\n", mime, file)
+			stderr += fmt.Sprintf("%s is in the session's file %s\n", mime, file)
 		}
 	}
 	if run.Error != nil {
-		fmt.Fprintln(stderr, run.Error.Traceback)
+		stderr += run.Error.Traceback + "\n"
 	}
 	switch {
 	case run.StateLost:
-		fmt.Fprintf(stderr, "sandkasten: the kernel ended (%s), and variables are gone\n", run.Cause)
+		stderr += fmt.Sprintf("sandkasten: the kernel ended (%s), and variables are gone\n", run.Cause)
 	case run.Cause == "timeout":
-		fmt.Fprintln(stderr, "sandkasten: the time was up; variables are kept")
+		stderr += "sandkasten: the time was up; variables are kept\n"
 	}
+	return stdout, stderr
 }
 
 // savePictures writes the pictures of a run to files.
@@ -126,7 +136,7 @@ func (c runCodeCmd) savePictures(a *cli.App, run sandkasten.CodeRun) error {
 		if err := os.WriteFile(name, png, 0o644); err != nil {
 			return err
 		}
-		fmt.Fprintln(a.Err, name)
+		a.Say("%s", name)
 	}
 	return nil
 }
