@@ -343,6 +343,10 @@ type Record struct {
 	OutputFile string `json:"output_file,omitempty"`
 	Usage      *Usage `json:"usage,omitempty"` // of a program and what it started
 
+	// OOMKills, in Records and of a program that runs, counts the processes of the
+	// sandbox that its memory limit killed since the program began.
+	OOMKills int64 `json:"oom_kills,omitempty"`
+
 	// DiskFull says that the file system of the root or of the workspace had no
 	// room left, in bytes or in files, when the exec ended with a code other than
 	// 0. It need not be why.

@@ -182,6 +182,9 @@ var reasonSteps = map[sandkasten.Reason]string{
 	sandkasten.ReasonNoSuchSnapshot:   "Use a snapshot_id that sandbox_snapshot has returned.",
 	sandkasten.ReasonNoSuchExec:       "Use an exec_id of this sandbox; old ones are forgotten. Run the command again with sandbox_exec.",
 	sandkasten.ReasonNoSuchShell:      "Leave shell out for the default one.",
+	sandkasten.ReasonNoSuchContext:    "Run the code with sandbox_run_code, which makes one.",
+	sandkasten.ReasonNoSuchRun:        "Run the code again with sandbox_run_code.",
+	sandkasten.ReasonNoKernel:         "Write the code to a file and run it with sandbox_exec, or open a sandbox with another session_key and an image that has a kernel, as python.",
 }
 
 var codeSteps = map[string]string{

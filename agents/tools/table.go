@@ -94,6 +94,12 @@ func execTools() []Tool {
 		input:       []field{sandboxID, execID, may("timeout_seconds", typeInteger, "").between(1, 600).or(int64(60))},
 		handle:      execWaitTool,
 	}, {
+		Name:        "sandbox_run_code",
+		Description: "Run code in a kernel that remembers variables and imports. Returns text, tables and charts as data, and pictures.",
+		Destructive: true,
+		input:       []field{sandboxID, need("code", typeString, ""), may("language", typeString, "").or("python"), timeout},
+		handle:      codeTool,
+	}, {
 		Name:        "sandbox_shell",
 		Description: "Run a command in the sandbox's persistent bash: directory, variables and jobs stay for the next call. Start servers with & and output to a file.",
 		Destructive: true,

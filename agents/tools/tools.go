@@ -144,7 +144,18 @@ func All() []Tool { return table() }
 type Result struct {
 	JSON    json.RawMessage // an object
 	IsError bool            // the tool could not do it; the object's error says what to do instead
+
+	Images []Image // that belong to it, for models that see
 }
+
+// Image is a picture that a tool made.
+type Image struct {
+	MIME string // image/png or image/jpeg
+	Data []byte
+}
+
+// pictured is an answer with images.
+type pictured interface{ images() []Image }
 
 // Text is the result as a model reads it.
 func (r Result) Text() string { return string(r.JSON) }
@@ -199,7 +210,11 @@ func (c *call) run(ctx context.Context, tool Tool, name string, err error) Resul
 	if err != nil {
 		return failure(tool, name, c.withImages(ctx, err))
 	}
-	return Result{JSON: encode(answer)}
+	result := Result{JSON: encode(answer)}
+	if p, ok := answer.(pictured); ok {
+		result.Images = p.images()
+	}
+	return result
 }
 
 // takeScope has the call work in the scope that it names, if it does.

@@ -33,6 +33,7 @@ type commands struct {
 	Run     runCmd        `cmd:"" help:"Run one command in a new session and remove the session." group:"session"`
 	Create  createCmd     `cmd:"" help:"Make a session and print its id." group:"session"`
 	Exec    execCmd       `cmd:"" help:"Run a command in a session's shell." group:"session"`
+	RunCode runCodeCmd    `cmd:"" name:"run-code" help:"Run code in a kernel that remembers." group:"session"`
 	Shell   shellCmd      `cmd:"" help:"Open an interactive terminal in a session." group:"session"`
 	Ps      psCmd         `cmd:"" help:"Show what runs in a session: commands, processes and terminals." group:"session"`
 	Kill    killCmd       `cmd:"" help:"End a command or process, or send it a signal." group:"session"`

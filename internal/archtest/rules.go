@@ -111,7 +111,7 @@ var Rules = map[string]Rule{
 	"internal/api/v1": {
 		Ours: []string{
 			"agents/tools", "internal/accounts", "internal/accounts/browser", "internal/accounts/inspections", "internal/accounts/oidc", "internal/api/v1/users", "internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
-			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/api/sessionmetrics", "internal/api/sockets", "internal/api/v1/contract", "internal/api/v1/files", "internal/api/v1/operator", "internal/findings",
+			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/api/sessionmetrics", "internal/api/sockets", "internal/api/v1/contexts", "internal/contexts", "internal/api/v1/contract", "internal/api/v1/files", "internal/api/v1/operator", "internal/findings",
 			"internal/api/v1/images", "internal/api/v1/networks", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/network", "internal/pool", "internal/preview",
 			"internal/audit", "internal/runtime", "internal/scope", "internal/session", "internal/history", "internal/session/laststats", "internal/session/ops", "internal/session/selection", "internal/usage",
 			"internal/events", "internal/events/sources", "internal/network/relay",
@@ -139,6 +139,9 @@ var Rules = map[string]Rule{
 		},
 	},
 	"internal/api/v1/snapshots": {Ours: []string{"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/api/v1/files", "internal/errdefs", "internal/session", "internal/session/snapshots", "internal/snapshot"}},
+	"internal/api/v1/contexts": {
+		Ours: []string{"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/auth", "internal/contexts", "internal/errdefs", "internal/session", "internal/session/ops", "protocol"},
+	},
 	"internal/api/v1/networks": {
 		Ours: []string{
 			"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/errdefs", "internal/network", "internal/network/relay", "internal/session", "internal/session/networks",
@@ -226,6 +229,10 @@ var Rules = map[string]Rule{
 	},
 	"internal/orchestrator/artifacts": {Ours: []string{"internal/auth", "internal/errdefs", "internal/keylock"}},
 	"internal/keylock":                {},
+	// Kernels as processes of sessions, over the heart.
+	"internal/contexts": {
+		Ours: []string{"internal/auth", "internal/errdefs", "internal/keylock", "internal/session", "internal/session/check", "internal/session/ids", "internal/session/ops", "internal/tracing", "protocol"},
+	},
 	// To which runs sessions belong, over the heart.
 	"internal/scope": {Ours: []string{"internal/auth", "internal/errdefs", "internal/session", "internal/session/check"}, Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/sync"}},
 	"internal/session/snapshots": {

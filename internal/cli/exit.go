@@ -100,6 +100,7 @@ var commands = strings.NewReplacer(
 	"GET /v1/secrets lists", "`sandkasten secret ls` lists",
 	"GET /v1/snapshots lists", "`sandkasten snapshot ls` lists",
 	"list the session's execs for those that it still knows", "`sandkasten logs` and `sandkasten ps` list those that a session still knows",
+	"GET contexts lists those that it has", "leave --context out for the default one",
 	"GET /docs lists them all", "is the daemon at this URL Sandkasten's, and of this version?",
 )
 

@@ -60,6 +60,9 @@ const (
 	NoSuchSecret     Reason = "no_such_secret"      // or it belongs to another key
 	NoSuchExec       Reason = "no_such_exec"        // or its record is not kept any more
 	NoSuchShell      Reason = "no_such_shell"       // the session has none of that name
+	NoSuchContext    Reason = "no_such_context"     // or its record is not kept any more
+	NoSuchRun        Reason = "no_such_run"         // or its context does not keep it any more
+	NoKernel         Reason = "no_kernel"           // the image has none for the language
 	QuotaExceeded    Reason = "quota_exceeded"      // of the owner; quota says which
 )
 
@@ -67,7 +70,7 @@ const (
 var Reasons = []Reason{
 	NoSuchFile, FileExists, FileChanged, IsADirectory, NotADirectory, DirNotEmpty, NotRegular, NoPermission, ReadOnlyFS, OutsideWorkspace,
 	ProgramNotFound, NotExecutable, NoSuchUser, TextNotFound, TextNotUnique,
-	NoSuchSession, NoSuchImage, NoSuchWorkspace, NoSuchSnapshot, NoSuchSecret, NoSuchExec, NoSuchShell,
+	NoSuchSession, NoSuchImage, NoSuchWorkspace, NoSuchSnapshot, NoSuchSecret, NoSuchExec, NoSuchShell, NoSuchContext, NoSuchRun, NoKernel,
 	QuotaExceeded,
 }
 

@@ -129,7 +129,11 @@ func (s *server) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallT
 }
 
 func answer(r tools.Result) *mcp.CallToolResult {
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: r.Text()}}, StructuredContent: r.JSON, IsError: r.IsError}
+	content := []mcp.Content{&mcp.TextContent{Text: r.Text()}}
+	for _, image := range r.Images {
+		content = append(content, &mcp.ImageContent{MIMEType: image.MIME, Data: image.Data})
+	}
+	return &mcp.CallToolResult{Content: content, StructuredContent: r.JSON, IsError: r.IsError}
 }
 
 // read returns a file.

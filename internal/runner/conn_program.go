@@ -177,7 +177,7 @@ func (c *conn) execs() error {
 		rec := e.record()
 		if what, err := e.now(); err == nil {
 			if p, ok := what.(*program); ok {
-				rec.Usage = p.usage(table)
+				rec.Usage, rec.OOMKills = p.usage(table), p.r.oomKills()-p.oom
 			}
 		}
 		text, err := json.Marshal(rec)

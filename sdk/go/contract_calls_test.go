@@ -134,6 +134,23 @@ func (c call) cancelExec() (any, error) {
 	return record, err
 }
 
+func (c call) runOptions() *sandkasten.RunCodeOptions {
+	return &sandkasten.RunCodeOptions{Language: c.text("language"), Timeout: c.duration("timeout_ms", time.Millisecond)}
+}
+
+// ran is a run with what its methods say.
+func (c call) ran(run sandkasten.CodeRun, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	png, err := run.PNG()
+	return struct {
+		sandkasten.CodeRun
+		Text string `json:"text"`
+		PNG  []byte `json:"png"`
+	}{run, run.Text(), png}, err
+}
+
 // streamed reads a stream to its end.
 func (c call) streamed(s *sandkasten.ExecStream) (any, error) {
 	output := map[string]string{"output": "", "stdout": "", "stderr": ""}
@@ -443,6 +460,56 @@ var actions = map[string]func(c call) (any, error){
 	"process_stream": func(c call) (any, error) { return c.streamed(c.process.Stream(nil)) },
 	"wait":           func(c call) (any, error) { return c.process.Wait(c.run.ctx) },
 
+	"run_code": func(c call) (any, error) {
+		return c.ran(c.session.RunCode(c.run.ctx, c.text("code"), c.runOptions()))
+	},
+	"run_code_told": func(c call) (any, error) {
+		told := struct {
+			Stdout  string   `json:"stdout"`
+			Stderr  string   `json:"stderr"`
+			Results []string `json:"results"`
+			Errors  []string `json:"errors"`
+		}{}
+		o := c.runOptions()
+		o.OnStdout = func(text string) { told.Stdout += text }
+		o.OnStderr = func(text string) { told.Stderr += text }
+		o.OnResult = func(r sandkasten.CodeResult) { told.Results = append(told.Results, r.Text()) }
+		o.OnError = func(e sandkasten.CodeError) { told.Errors = append(told.Errors, e.Name) }
+		run, err := c.session.RunCode(c.run.ctx, c.text("code"), o)
+		return struct {
+			sandkasten.CodeRun
+			Told any `json:"told"`
+		}{run, told}, err
+	},
+	"create_context": func(c call) (any, error) {
+		made, err := c.session.CreateContext(c.run.ctx, c.text("language"), options[sandkasten.ContextOptions](c))
+		if err != nil {
+			return nil, err
+		}
+		return made.ContextInfo, nil
+	},
+	"list_contexts": func(c call) (any, error) {
+		all, err := c.session.ListContexts(c.run.ctx)
+		infos := []sandkasten.ContextInfo{}
+		for _, one := range all {
+			infos = append(infos, one.ContextInfo)
+		}
+		return infos, err
+	},
+	"run_in_context": func(c call) (any, error) {
+		return c.ran(c.session.Context(c.text("context")).Run(c.run.ctx, c.text("code"), nil))
+	},
+	"get_run": func(c call) (any, error) {
+		return c.ran(c.session.Context(c.text("context")).GetRun(c.run.ctx, c.text("run_id"), 0))
+	},
+	"restart_context": func(c call) (any, error) {
+		again := c.session.Context(c.text("context"))
+		err := again.Restart(c.run.ctx)
+		return again.ContextInfo, err
+	},
+	"delete_context": func(c call) (any, error) {
+		return nil, c.session.Context(c.text("context")).Delete(c.run.ctx)
+	},
 	"list_ports": func(c call) (any, error) { return c.session.ListPorts(c.run.ctx) },
 	"create_preview": func(c call) (any, error) {
 		o := &sandkasten.PreviewOptions{TTL: c.duration("ttl_seconds", time.Second)}

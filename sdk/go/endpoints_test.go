@@ -170,6 +170,20 @@ func callEverything(t *testing.T, c *Client) {
 		continue
 	}
 
+	s.RunCode(ctx, "1", nil)
+	s.RunCode(ctx, "1", &RunCodeOptions{OnStdout: func(string) {}})
+	s.CreateContext(ctx, "python", nil)
+	s.ListContexts(ctx)
+	context := s.Context("x")
+	context.Refresh(ctx)
+	context.Run(ctx, "1", nil)
+	context.Run(ctx, "1", &RunCodeOptions{OnStdout: func(string) {}})
+	context.GetRun(ctx, "x", 0)
+	context.FollowRun(ctx, "x", nil)
+	context.Interrupt(ctx)
+	context.Restart(ctx)
+	context.Delete(ctx)
+
 	p := s.Process("x")
 	p.Get(ctx, nil)
 	p.Output(ctx, nil)

@@ -78,6 +78,9 @@ const (
 	ReasonNoSuchSecret     Reason = "no_such_secret"      // or it belongs to another key
 	ReasonNoSuchExec       Reason = "no_such_exec"        // or its record is not kept any more
 	ReasonNoSuchShell      Reason = "no_such_shell"       // the session has none of that name
+	ReasonNoSuchContext    Reason = "no_such_context"     // or it has ended long ago
+	ReasonNoSuchRun        Reason = "no_such_run"         // or its context does not keep it any more
+	ReasonNoKernel         Reason = "no_kernel"           // the session's image has none for the language
 	ReasonQuotaExceeded    Reason = "quota_exceeded"      // of the owner; APIError.Quota says which
 )
 

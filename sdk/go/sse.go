@@ -13,7 +13,7 @@ import (
 )
 
 // maxEvent bounds one server-sent event.
-const maxEvent = 4 << 20
+const maxEvent = 32 << 20
 
 // event is one server-sent event.
 type event struct {

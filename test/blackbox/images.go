@@ -36,7 +36,7 @@ func Images(t testing.TB, names ...string) string {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(testenv.DataDir(t), "images")
-	if err := borrow(shared, dir, append(names, "base")...); err != nil {
+	if err := borrow(shared, dir, sameImage(append(names, "base")...)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -61,6 +61,58 @@ func ImportedImages(t testing.TB) string {
 	return filepath.Join(data, "images")
 }
 
+// KernelImages is Images with the image python, too, whose Python has the kernel that
+// the recipe of that name has.
+func KernelImages(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(testenv.DataDir(t), "images")
+	if err := BorrowKernelImages(t.Context(), testenv.Program(t), dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// BorrowKernelImages makes an image store at dir as KernelImages does.
+func BorrowKernelImages(ctx context.Context, program, dir string) error {
+	rootfs, err := testenv.Rootfs()
+	if err != nil {
+		return err
+	}
+	packages, err := testenv.KernelPackages()
+	if err != nil {
+		return err
+	}
+	key, err := importKey(rootfs)
+	if err != nil {
+		return err
+	}
+	data, err := testenv.Fixture("images-"+filepath.Base(packages)+"-"+key, func(data string) error {
+		if err := os.Mkdir(data, 0o700); err != nil {
+			return err
+		}
+		env := append(Environ(), "SANDKASTEN_DATA_DIR="+data)
+		if err := ImportImage(ctx, program, rootfs, "base", env); err != nil {
+			return err
+		}
+		// Debian's Python looks there for what its packages do not have.
+		place := "--transform=flags=r;s,^" + filepath.Base(packages) + ",./usr/local/lib/python3.11/dist-packages,"
+		return ImportImage(ctx, program, rootfs, "python", env, place, "-C", filepath.Dir(packages), filepath.Base(packages))
+	})
+	if err != nil {
+		return err
+	}
+	return borrow(filepath.Join(data, "images"), dir, map[string]string{"base": "base", "python": "python"})
+}
+
+// sameImage is these names for the image base.
+func sameImage(names ...string) map[string]string {
+	of := map[string]string{}
+	for _, name := range names {
+		of[name] = "base"
+	}
+	return of
+}
+
 // BorrowImages makes an image store at dir as Images does, with the image base under
 // these names.
 func BorrowImages(ctx context.Context, program, dir string, names ...string) error {
@@ -68,7 +120,7 @@ func BorrowImages(ctx context.Context, program, dir string, names ...string) err
 	if err != nil {
 		return err
 	}
-	return borrow(shared, dir, names...)
+	return borrow(shared, dir, sameImage(names...))
 }
 
 // changedFile holds, beside a shared store, when its layers last changed.
@@ -124,20 +176,20 @@ func importKey(rootfs string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:16], err
 }
 
-// borrow makes a store at dir that has the images of shared under these names. Each
+// borrow makes a store at dir that has images of shared under these names. Each
 // of its layers has a link to the files of the shared one, so that removing a layer
 // removes the link.
-func borrow(shared, dir string, names ...string) error {
+func borrow(shared, dir string, names map[string]string) error {
 	for _, sub := range []string{"names", "layers"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return err
 		}
 	}
-	digest, err := os.ReadFile(filepath.Join(shared, "names", "base"))
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
+	for name, of := range names {
+		digest, err := os.ReadFile(filepath.Join(shared, "names", of))
+		if err != nil {
+			return err
+		}
 		if err := os.WriteFile(filepath.Join(dir, "names", name), digest, 0o600); err != nil {
 			return err
 		}
@@ -220,9 +272,10 @@ func lastChange(dir string) (string, error) {
 	return strconv.FormatInt(last, 10), err
 }
 
-// ImportImage has the program store a root file system as the image name.
-func ImportImage(ctx context.Context, program, rootfs, name string, env []string) error {
-	pack := exec.CommandContext(ctx, "tar", "-C", rootfs, "-c", ".")
+// ImportImage has the program store a root file system as the image name, with what
+// further arguments of tar add.
+func ImportImage(ctx context.Context, program, rootfs, name string, env []string, more ...string) error {
+	pack := exec.CommandContext(ctx, "tar", append([]string{"-C", rootfs, "-c", "."}, more...)...)
 	load := exec.CommandContext(ctx, program, "image", "import", "--name", name, "--tar", "-")
 	load.Env = env
 	var err error

@@ -23,7 +23,7 @@ import (
 var notRun = map[string]int{
 	"CONTRIBUTING.md":                   1,
 	"README.md":                         2,
-	"docs/api.md":                       9,
+	"docs/api.md":                       11,
 	"docs/agents.md":                    2,
 	"docs/events.md":                    1,
 	"docs/custom-image.md":              2,

@@ -25,7 +25,10 @@ func TestClasses(t *testing.T) {
 		"POST " + id + "/snapshots": api.Transfer, "POST /v1/snapshots": api.Transfer, "GET /v1/snapshots/{id}/download": api.Transfer,
 		"POST /v1/images/import": api.Transfer, "GET /v1/image-jobs/{id}/events": api.Long,
 		"DELETE /v1/users/{name}": api.Long, "GET /v1/audit": api.Long, "GET /v1/events": api.Long, "GET /v1/host/findings": api.Long, "POST /v1/scopes/{namespace}/{id}/complete": api.Long,
-		"POST /v1/sessions/bulk": api.Long,
+		"POST /v1/sessions/bulk":   api.Long,
+		"POST " + id + "/run-code": api.Long, "POST " + id + "/run-code/stream": api.Long, "POST " + id + "/contexts": api.Long,
+		"POST " + id + "/contexts/{ctx}/run": api.Long, "POST " + id + "/contexts/{ctx}/run/stream": api.Long, "POST " + id + "/contexts/{ctx}/restart": api.Long,
+		"GET " + id + "/contexts/{ctx}/runs/{run_id}": api.Long, "GET " + id + "/contexts/{ctx}/runs/{run_id}/stream": api.Long,
 	}
 	for _, exec := range []string{id + "/execs/{exec_id}", id + "/processes/{exec_id}"} {
 		want["GET "+exec], want["GET "+exec+"/stream"], want["POST "+exec+"/wait"] = api.Long, api.Long, api.Long

@@ -65,7 +65,7 @@ func TestOpenAPIIsWhole(t *testing.T) {
 					t.Errorf("%s %s does not document status %s", method, path, status)
 				}
 			}
-			bodiless := slices.Contains([]string{"cancel", "resume", "stop", "start", "heartbeat", "sign-out"}, path[strings.LastIndexByte(path, '/')+1:])
+			bodiless := slices.Contains([]string{"cancel", "resume", "stop", "start", "heartbeat", "sign-out", "interrupt", "restart"}, path[strings.LastIndexByte(path, '/')+1:])
 			if method == "post" && len(op.RequestBody.Content) == 0 && !bodiless {
 				t.Errorf("%s %s has no request body", method, path)
 			}

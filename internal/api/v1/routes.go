@@ -23,6 +23,7 @@ func (s *surface) table() {
 	s.sessionRoutes()
 	s.bulkRoutes()
 	s.execRoutes()
+	s.contextRoutes()
 	s.portRoutes()
 	s.networkRoutes()
 	s.filesOfSessions()

@@ -109,6 +109,26 @@ func TestCreateWithoutBody(t *testing.T) {
 	}
 }
 
+// contextRoutes are those of code that runs in kernels.
+func contextRoutes(path string) []scopedRoute {
+	all, one := path+"/contexts", path+"/contexts/python"
+	run := one + "/runs/" + strings.Repeat("a", 26)
+	return []scopedRoute{
+		{"POST", path + "/run-code", `{"code":"1"}`},
+		{"POST", path + "/run-code/stream", `{"code":"1"}`},
+		{"POST", all, `{"language":"python"}`},
+		{"GET", all, ""},
+		{"GET", one, ""},
+		{"DELETE", one, ""},
+		{"POST", one + "/run", `{"code":"1"}`},
+		{"POST", one + "/run/stream", `{"code":"1"}`},
+		{"POST", one + "/interrupt", ""},
+		{"POST", one + "/restart", ""},
+		{"GET", run, ""},
+		{"GET", run + "/stream", ""},
+	}
+}
+
 // TestOwners is A02: what belongs to another key does not exist.
 func TestOwners(t *testing.T) {
 	s := start(t)
@@ -151,6 +171,7 @@ func TestOwners(t *testing.T) {
 		{"GET", path + "/fs/watch", ""},
 	}
 	routes = append(routes, fileRoutes(path)...)
+	routes = append(routes, contextRoutes(path)...)
 	for _, one := range []string{exec, process} {
 		routes = append(routes, []scopedRoute{
 			{"GET", one, ""},

@@ -15,6 +15,7 @@ var tags = []struct {
 	{"Sessions", "Machines of agents, from their creation to their end.", []string{"/v1/sessions", "/v1/scopes"}},
 	{"Commands", "Commands in the shells of a session, and what they printed.", []string{"/v1/sessions/{id}/exec", "/v1/sessions/{id}/shells", "/v1/sessions/{id}/terminal"}},
 	{"Processes", "Programs beside the shell.", []string{"/v1/sessions/{id}/processes"}},
+	{"Contexts", "Code in kernels that remember, with results as data.", []string{"/v1/sessions/{id}/contexts", "/v1/sessions/{id}/run-code"}},
 	{"Files", "Files of sessions and of workspaces.", []string{"/v1/sessions/{id}/fs", "/v1/workspaces/{id}/fs"}},
 	{"Ports", "Servers in a session, and previews of them.", []string{"/v1/sessions/{id}/ports", "/v1/sessions/{id}/previews", "/v1/sessions/{id}/tunnel"}},
 	{"Networks", "What a session may reach, and what it tried.", []string{"/v1/sessions/{id}/network"}},

@@ -17,6 +17,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
+	"github.com/sandkasten/sandkasten/internal/api/v1/contexts"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 	"github.com/sandkasten/sandkasten/internal/api/v1/images"
 	"github.com/sandkasten/sandkasten/internal/api/v1/networks"
@@ -95,6 +96,7 @@ type surface struct {
 	workspaceFiles *files.Handlers
 	snapshots      *snapshots.Handlers
 	networks       *networks.Handlers
+	contexts       *contexts.Handlers
 	images         *images.Handlers
 	users          *users.Handlers
 	host           *operator.Handlers
@@ -128,6 +130,7 @@ func New(o Options) api.Surface {
 	s.workspaceFiles = &ofWorkspaces
 	s.snapshots = &snapshots.Handlers{Manager: o.Manager, Find: s.find}
 	s.networks = &networks.Handlers{Manager: o.Manager, Find: s.find}
+	s.contexts = s.newContexts()
 	s.images = &images.Handlers{Manager: o.Manager, Library: o.Images, Find: s.find, Granted: granted(o.Accounts)}
 	s.users = &users.Handlers{Accounts: o.Accounts, Meter: o.Usage, SignIns: o.SignIns, OIDC: o.OIDC, Looks: o.Inspections, Sessions: o.Manager.Sessions, Home: cmp.Or(o.Home, "/")}
 	s.host = &operator.Handlers{History: o.History, Findings: o.Findings}

@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		return 0, err
 	}
 	// The names that the cases and the READMEs use.
-	if err := blackbox.BorrowImages(ctx, *program, filepath.Join(dir, "data", "images"), "base", "python"); err != nil {
+	if err := blackbox.BorrowKernelImages(ctx, *program, filepath.Join(dir, "data", "images")); err != nil {
 		return 0, err
 	}
 	// Last, so that the log has the daemon's end, too.

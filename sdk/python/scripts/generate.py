@@ -35,6 +35,15 @@ MODELS = {
     "ExecRecord": ("ExecRecord", "A command or process that the session knows."),
     "ExecDetail": ("ExecDetail", "A command or process with its output until now."),
     "ProcessResponse": ("ProcessResult", "How a process ended, and its output."),
+    "CodeContext": ("ContextInfo", "A context as it was when the daemon was asked."),
+    "RunError": ("CodeError", "An exception that code raised."),
+    "Column": ("CodeColumn", "A column of a data frame."),
+    "Table": ("CodeTable", "The beginning of a data frame."),
+    "Series": ("CodeSeries", "What belongs together in a plot."),
+    "Axes": ("CodeAxes", "One plot of a chart."),
+    "Chart": ("CodeChart", "A figure as numbers."),
+    "Result": ("CodeResult", "One thing that code displayed, in several forms."),
+    "RunResult": ("CodeRun", "What came of code."),
     "Chunk": ("OutputChunk", "A piece of output, as it was written."),
     "OutputResponse": ("OutputPage", "Pieces of output, and where to go on."),
     "Job": ("Job", "A process in the background of a shell."),
@@ -106,6 +115,8 @@ BASES = {
     "ExecDetail": "OutputBytes",
     "ProcessResponse": "ProcessBytes",
     "Chunk": "ChunkBytes",
+    "Result": "ResultForms",
+    "RunResult": "RunForms",
 }
 # Fields that no repr shows, so that no log does.
 HIDDEN = {("NewKey", "key")}
@@ -123,6 +134,7 @@ WORDS = {
     "Session": "SyncSession",
     "Workspace": "SyncWorkspace",
     "Files": "SyncFiles",
+    "CodeContext": "SyncCodeContext",
     "Process": "SyncProcess",
     "Processes": "SyncProcesses",
     "Ports": "SyncPorts",
@@ -166,8 +178,8 @@ def models() -> str:
         '"""What the daemon answers, as dataclasses."""\n\n',
         "from __future__ import annotations\n\n"
         "from dataclasses import dataclass, field\nfrom datetime import datetime\n"
-        "from typing import Literal\n\n"
-        "from ._bytes import ChunkBytes, OutputBytes, ProcessBytes\n",
+        "from typing import Any, Literal\n\n"
+        "from ._bytes import ChunkBytes, OutputBytes, ProcessBytes, ResultForms, RunForms\n",
     ]
     for schema, (name, doc) in MODELS.items():
         base = f"({BASES[schema]})" if schema in BASES else ""
@@ -202,7 +214,7 @@ def annotate(prop: dict[str, Any]) -> str:
         return MODELS[ref.rsplit("/", 1)[1]][0]
     if values := prop.get("enum"):
         return f"Literal[{', '.join(json.dumps(v) for v in values)}]"
-    kinds = prop["type"]
+    kinds = prop.get("type", "anything")
     kind = kinds if isinstance(kinds, str) else next(k for k in kinds if k != "null")
     if kind == "array":
         return f"list[{annotate(prop['items'])}]"
@@ -210,7 +222,7 @@ def annotate(prop: dict[str, Any]) -> str:
         return f"dict[str, {annotate(prop['additionalProperties'])}]"
     if prop.get("format") == "date-time":
         return "datetime"
-    return {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}[kind]
+    return {"anything": "Any", "string": "str", "integer": "int", "number": "float", "boolean": "bool"}[kind]
 
 
 def sync(source: Path) -> str:

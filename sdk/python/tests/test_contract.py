@@ -272,6 +272,44 @@ class Case:
     def do_list_processes(self, session: Any, args: dict[str, Any]) -> Any:
         return self.call(session.processes.list)
 
+    def do_run_code(self, session: Any, args: dict[str, Any]) -> Any:
+        return self.ran(self.call(session.run_code, **args))
+
+    def do_run_code_told(self, session: Any, args: dict[str, Any]) -> Any:
+        told: dict[str, list[str]] = {"stdout": [], "stderr": [], "results": [], "errors": []}
+        run = self.call(
+            session.run_code,
+            **args,
+            on_stdout=told["stdout"].append,
+            on_stderr=told["stderr"].append,
+            on_result=lambda result: told["results"].append(result.text),
+            on_error=lambda error: told["errors"].append(error.name),
+        )
+        joined = {name: "".join(told[name]) for name in ("stdout", "stderr")}
+        return {**self.ran(run), "told": {**told, **joined}}
+
+    def do_create_context(self, session: Any, args: dict[str, Any]) -> Any:
+        return self.call(session.create_context, **args).info
+
+    def do_list_contexts(self, session: Any, args: dict[str, Any]) -> Any:
+        return [context.info for context in self.call(session.contexts)]
+
+    def do_run_in_context(self, session: Any, args: dict[str, Any]) -> Any:
+        return self.ran(self.call(session.context(args["context"]).run, args["code"]))
+
+    def do_get_run(self, session: Any, args: dict[str, Any]) -> Any:
+        return self.ran(self.call(session.context(args["context"]).get_run, args["run_id"]))
+
+    def do_restart_context(self, session: Any, args: dict[str, Any]) -> Any:
+        return self.call(session.context(args["context"]).restart)
+
+    def do_delete_context(self, session: Any, args: dict[str, Any]) -> Any:
+        return self.call(session.context(args["context"]).delete)
+
+    def ran(self, run: Any) -> Any:
+        png = None if run.png is None else base64.b64encode(run.png).decode()
+        return {**plain(run), "text": run.text, "png": png}
+
     def do_list_ports(self, session: Any, args: dict[str, Any]) -> Any:
         return self.call(session.ports.list)
 

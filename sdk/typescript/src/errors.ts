@@ -33,6 +33,9 @@ export type Reason =
   | "no_such_secret"
   | "no_such_exec"
   | "no_such_shell"
+  | "no_such_context"
+  | "no_such_run"
+  | "no_kernel"
   | "quota_exceeded"
   | (string & {});
 

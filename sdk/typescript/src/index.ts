@@ -19,6 +19,7 @@ export {
   UnimplementedError,
   UnprocessableError,
 } from "./errors.js";
+export { CodeContext, CodeRun } from "./contexts.js";
 export { Files, type UploadData } from "./files.js";
 export { Ports } from "./ports.js";
 export { Process, Processes } from "./process.js";

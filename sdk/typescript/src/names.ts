@@ -1,5 +1,5 @@
 /** Fields whose keys are the user's and are not to be renamed. */
-const maps = new Set(["env", "labels", "limit_hits"]);
+const maps = new Set(["env", "labels", "limit_hits", "data", "file_paths"]);
 
 /** fromWire names the fields of an answer as TypeScript does, at every depth. */
 export function fromWire(value: unknown): unknown {

@@ -106,6 +106,21 @@ export interface components {
              */
             nextBefore?: number;
         };
+        Axes: {
+            series: components["schemas"]["Series"][];
+            /** @example Sales */
+            title: string;
+            /** @example line */
+            type: string;
+            /** @example month */
+            xLabel: string;
+            /** @example linear */
+            xScale: string;
+            /** @example EUR */
+            yLabel: string;
+            /** @example linear */
+            yScale: string;
+        };
         BuildRequest: {
             /** @description What the recipe's copy may take. */
             files?: components["schemas"]["RecipeFile"][];
@@ -160,6 +175,18 @@ export interface components {
              */
             status: number;
         };
+        Chart: {
+            axes: components["schemas"]["Axes"][];
+            /** @example matplotlib */
+            library: string;
+            /** @example Sales */
+            title: string;
+            /**
+             * @description That of all series: line, bar, horizontal_bar, scatter, pie, image; mixed, or empty.
+             * @example line
+             */
+            type: string;
+        };
         ChmodRequest: {
             /** @example 0755 */
             mode: string;
@@ -187,6 +214,65 @@ export interface components {
             stream: "stdout" | "stderr" | "output";
             /** @example hi */
             text?: string;
+        };
+        CodeContext: {
+            /** @description How its process ended; see exec. */
+            cause?: string;
+            /**
+             * @description Also the exec_id of its process.
+             * @example f5q2bz7lq4m3k5n6p7r2s3t4u5
+             */
+            contextId: string;
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * @description The name of its kernelspec. This and the rest is not in lists.
+             * @example python3
+             */
+            kernel?: string;
+            /**
+             * Format: int64
+             * @description How many kernels it has had.
+             * @example 1
+             */
+            kernelsStarted?: number;
+            /** @example python */
+            language: string;
+            /** @example analysis */
+            name?: string;
+            /**
+             * Format: int64
+             * @description The kernel's, inside the sandbox.
+             * @example 42
+             */
+            pid?: number;
+            /**
+             * Format: int64
+             * @description Runs that wait.
+             */
+            queued?: number;
+            /** @description The run that it is at. */
+            runId?: string;
+            /**
+             * @description no_kernel: the kernel has ended, and the next run gets a new one.
+             * @example idle
+             * @enum {string}
+             */
+            state?: "starting" | "idle" | "busy" | "no_kernel";
+            /**
+             * @example running
+             * @enum {string}
+             */
+            status: "running" | "ended";
+        };
+        Column: {
+            /** @example price */
+            name: string;
+            /**
+             * @description As the library calls it.
+             * @example float64
+             */
+            type: string;
         };
         CommitRequest: {
             /**
@@ -240,6 +326,27 @@ export interface components {
             size: number;
             /** @description The file goes on behind this. */
             truncated: boolean;
+        };
+        ContextRequest: {
+            /**
+             * @description Where the kernel begins. Relative paths begin at /workspace, which is also the default.
+             * @example data
+             */
+            cwd?: string;
+            /** @description Added to the session's variables. */
+            env?: {
+                [key: string]: string;
+            };
+            /**
+             * @description The language of a kernel that the image has, or the kernel's name.
+             * @example python
+             */
+            language: string;
+            /**
+             * @description A name to use in the place of its id, unique among the session's contexts that run.
+             * @example analysis
+             */
+            name?: string;
         };
         CopyRequest: {
             /** @example /workspace/a.txt */
@@ -2555,6 +2662,151 @@ export interface components {
              */
             path: string;
         };
+        Result: {
+            /** @description What a figure of matplotlib shows, as numbers. */
+            chart?: components["schemas"]["Chart"];
+            /** @description The forms, by MIME type. Pictures are base64, texts are texts, application/json is a value. */
+            data: {
+                [key: string]: unknown;
+            };
+            /** @description Its name for later updates, which have taken place. */
+            displayId?: string;
+            /**
+             * Format: int64
+             * @description Of these forms.
+             */
+            droppedBytes?: number;
+            /** @description Forms that were too large for the answer: files in the sandbox, by MIME type. */
+            filePaths?: {
+                [key: string]: string;
+            };
+            /** @description It is the value of the last expression. */
+            isMainResult: boolean;
+            /** @description What this result cannot have. */
+            note?: string;
+            /** @description The first rows and columns of a data frame. */
+            table?: components["schemas"]["Table"];
+        };
+        RunCodeRequest: {
+            /**
+             * @description At most 1 MiB as JSON.
+             * @example 1 + 1
+             */
+            code: string;
+            /**
+             * @description python if it is left out.
+             * @example python
+             */
+            language?: string;
+            /**
+             * Format: int64
+             * @description From when it begins. Default and maximum are those of exec, at /v1/info. The kernel is interrupted then, and killed 5 s later if that is of no use.
+             * @example 30000
+             */
+            timeoutMs?: number;
+        };
+        RunError: {
+            /** @example ZeroDivisionError */
+            name: string;
+            /**
+             * @description For people. Beyond 64 KiB its middle is left out.
+             * @example Traceback (most recent call last): ...
+             */
+            traceback: string;
+            /** @example division by zero */
+            value: string;
+        };
+        RunRequest: {
+            /**
+             * @description At most 1 MiB as JSON.
+             * @example 1 + 1
+             */
+            code: string;
+            /**
+             * Format: int64
+             * @description From when it begins. Default and maximum are those of exec, at /v1/info. The kernel is interrupted then, and killed 5 s later if that is of no use.
+             * @example 30000
+             */
+            timeoutMs?: number;
+        };
+        RunResult: {
+            /**
+             * @description How it ended. error: the code raised. timeout: it was interrupted at its timeout, which keeps the state, and killed if it went on. kernel_died: the kernel ended. oom_killed: the sandbox's memory was used up. canceled: the context was restarted or deleted.
+             * @example completed
+             * @enum {string}
+             */
+            cause: "running" | "completed" | "error" | "interrupted" | "timeout" | "kernel_died" | "oom_killed" | "canceled" | "sandbox_gone";
+            /** @example f5q2bz7lq4m3k5n6p7r2s3t4u5 */
+            contextId: string;
+            /** @description It failed, and the disk or the workspace had no room left then. */
+            diskFull?: boolean;
+            /**
+             * Format: int64
+             * @description Results beyond the first 256.
+             */
+            droppedResults?: number;
+            /**
+             * Format: int64
+             * @description Without the time that it waited for others.
+             * @example 9
+             */
+            durationMs: number;
+            /** @description The exception, if the code raised one. */
+            error?: components["schemas"]["RunError"];
+            /**
+             * Format: int64
+             * @description The kernel's number of the run, or 0.
+             * @example 1
+             */
+            executionCount: number;
+            /**
+             * Format: int64
+             * @description Of a kernel that died.
+             */
+            kernelExitCode?: number;
+            /** @description The last that a kernel said that died. */
+            kernelLog?: string;
+            /**
+             * Format: int64
+             * @description The signal that a kernel died of.
+             * @example 11
+             */
+            kernelSignal?: number;
+            /** @description The kernel before it had ended since the run before: variables of before are gone. */
+            newKernel: boolean;
+            /** @description What the code displayed, and at last the value of its last expression. */
+            results: components["schemas"]["Result"][];
+            /**
+             * @description For GET runs/{run_id}. The context keeps its last 32 runs.
+             * @example k3m5n6p7r2s3t4u5f5q2bz7lq4
+             */
+            runId: string;
+            /** @description The kernel ended in this run: variables and imports are gone. Files stay. The next run gets a new kernel. */
+            stateLost: boolean;
+            /** @description As stdout. */
+            stderr: string;
+            /** Format: int64 */
+            stderrDroppedBytes?: number;
+            stderrFile?: string;
+            stderrFileError?: string;
+            /**
+             * @description Without control sequences, and without lines that a carriage return has overwritten. Beyond 1 MiB the first and the last half are kept.
+             * @example hi
+             */
+            stdout: string;
+            /**
+             * Format: int64
+             * @description Bytes that stdout lacks.
+             */
+            stdoutDroppedBytes?: number;
+            /**
+             * @description The file in the sandbox that has all of stdout, if it was too long.
+             * @example /workspace/.sandkasten-outputs/k3m5n6p7r2s3t4u5f5q2bz7lq4-stdout.txt
+             */
+            stdoutFile?: string;
+            /** @description Why the file has not all. */
+            stdoutFileError?: string;
+        };
         Secret: {
             /** Format: date-time */
             createdAt: string;
@@ -2610,6 +2862,23 @@ export interface components {
         };
         Secrets: {
             secrets: components["schemas"]["Secret"][];
+        };
+        Series: {
+            label?: string;
+            /**
+             * Format: int64
+             * @description How many there are; x and y have the first 1000.
+             * @example 3
+             */
+            points?: number;
+            /** @description Of an image. */
+            shape?: number[];
+            /** @example line */
+            type: string;
+            /** @description Numbers or texts. Of a pie, the names. */
+            x?: unknown[];
+            /** @description Of a pie, the shares. */
+            y?: unknown[];
         };
         Session: {
             /**
@@ -3159,6 +3428,22 @@ export interface components {
             /** @description Its stdin has ended. */
             closed: boolean;
         };
+        Table: {
+            /** @description At most 50. */
+            columns: components["schemas"]["Column"][];
+            /** @description The labels of the rows, where the frame has some. */
+            index?: unknown[];
+            /** @description At most 100, each with a value per column: a text, a number, a boolean or null. */
+            rows: (unknown[] | null)[];
+            /**
+             * @description Rows and columns of the whole frame.
+             * @example [
+             *       3,
+             *       2
+             *     ]
+             */
+            shape: number[];
+        };
         Unpacked: {
             /**
              * Format: int64
@@ -3576,16 +3861,21 @@ export type SchemaAgentFunction = components['schemas']['AgentFunction'];
 export type SchemaAgentTool = components['schemas']['AgentTool'];
 export type SchemaAuditEntry = components['schemas']['AuditEntry'];
 export type SchemaAuditPage = components['schemas']['AuditPage'];
+export type SchemaAxes = components['schemas']['Axes'];
 export type SchemaBuildRequest = components['schemas']['BuildRequest'];
 export type SchemaBulkAnswer = components['schemas']['BulkAnswer'];
 export type SchemaBulkRequest = components['schemas']['BulkRequest'];
 export type SchemaBulkResult = components['schemas']['BulkResult'];
+export type SchemaChart = components['schemas']['Chart'];
 export type SchemaChmodRequest = components['schemas']['ChmodRequest'];
 export type SchemaChunk = components['schemas']['Chunk'];
+export type SchemaCodeContext = components['schemas']['CodeContext'];
+export type SchemaColumn = components['schemas']['Column'];
 export type SchemaCommitRequest = components['schemas']['CommitRequest'];
 export type SchemaCompleteRequest = components['schemas']['CompleteRequest'];
 export type SchemaCompleted = components['schemas']['Completed'];
 export type SchemaContent = components['schemas']['Content'];
+export type SchemaContextRequest = components['schemas']['ContextRequest'];
 export type SchemaCopyRequest = components['schemas']['CopyRequest'];
 export type SchemaCreateRequest = components['schemas']['CreateRequest'];
 export type SchemaDefaults = components['schemas']['Defaults'];
@@ -3660,9 +3950,15 @@ export type SchemaQuota = components['schemas']['Quota'];
 export type SchemaQuotaBody = components['schemas']['QuotaBody'];
 export type SchemaQuotaRequest = components['schemas']['QuotaRequest'];
 export type SchemaRecipeFile = components['schemas']['RecipeFile'];
+export type SchemaResult = components['schemas']['Result'];
+export type SchemaRunCodeRequest = components['schemas']['RunCodeRequest'];
+export type SchemaRunError = components['schemas']['RunError'];
+export type SchemaRunRequest = components['schemas']['RunRequest'];
+export type SchemaRunResult = components['schemas']['RunResult'];
 export type SchemaSecret = components['schemas']['Secret'];
 export type SchemaSecretRequest = components['schemas']['SecretRequest'];
 export type SchemaSecrets = components['schemas']['Secrets'];
+export type SchemaSeries = components['schemas']['Series'];
 export type SchemaSession = components['schemas']['Session'];
 export type SchemaSessionUsage = components['schemas']['SessionUsage'];
 export type SchemaShell = components['schemas']['Shell'];
@@ -3679,6 +3975,7 @@ export type SchemaStatsHistory = components['schemas']['StatsHistory'];
 export type SchemaStatsSample = components['schemas']['StatsSample'];
 export type SchemaStdinRequest = components['schemas']['StdinRequest'];
 export type SchemaStdinResponse = components['schemas']['StdinResponse'];
+export type SchemaTable = components['schemas']['Table'];
 export type SchemaUnpacked = components['schemas']['Unpacked'];
 export type SchemaUpdateRequest = components['schemas']['UpdateRequest'];
 export type SchemaUploaded = components['schemas']['Uploaded'];

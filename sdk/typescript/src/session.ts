@@ -1,5 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { type Started, newExecId, streamUntilAborted, untilAborted } from "./cancel.js";
+import { CodeContext, type CodeRun, runCode } from "./contexts.js";
 import { Files, watch } from "./files.js";
 import { attach, follow, followLog } from "./follow.js";
 import { Ports } from "./ports.js";
@@ -72,6 +73,32 @@ export class Session extends Files {
   /** Follows a command or process that is there, from the first byte of its output that is kept. */
   attach(execId: string, options: types.CallOptions & { rawOutput?: boolean | undefined } = {}): AsyncGenerator<types.ExecEvent, void, undefined> {
     return follow(this.transport, this.path, () => attach(this.transport, this.path, execId, options), options);
+  }
+
+  /**
+   * Runs code in the session's default context of a language. Variables, imports and functions stay from one call to the
+   * next, and what the code shows comes back as data. That code fails is a result: see `cause` and `error`.
+   */
+  async runCode(code: string, options: types.RunCodeOptions = {}): Promise<CodeRun> {
+    return runCode(this.transport, this.path, `${this.path}/run-code`, code, options);
+  }
+
+  /** Starts a kernel of the image, and gives its context when it is ready. */
+  async createContext(language: string, options: types.CreateContextOptions = {}): Promise<CodeContext> {
+    const { signal, ...rest } = options;
+    const info = await this.transport.json<types.ContextInfo>("POST", `${this.path}/contexts`, { json: { language, ...rest }, signal });
+    return new CodeContext(this.transport, this.path, info.contextId, info);
+  }
+
+  /** The contexts that run or ended not long ago, oldest first. */
+  async contexts(options: types.CallOptions = {}): Promise<CodeContext[]> {
+    const infos = await this.transport.json<types.ContextInfo[]>("GET", `${this.path}/contexts`, options);
+    return infos.map((info) => new CodeContext(this.transport, this.path, info.contextId, info));
+  }
+
+  /** A context by its id or name. It is not asked whether it is there. */
+  context(id: string): CodeContext {
+    return new CodeContext(this.transport, this.path, id);
   }
 
   /** The commands and processes that run or ended not long ago, oldest first. `processes.get` takes up any of them. */

@@ -87,6 +87,35 @@ export interface ListAuditOptions extends CallOptions {
   /** Nothing that only looks, listens or asks again. */
   changes?: boolean | undefined;
 }
+/** A context as it was when the daemon was asked. */
+export interface ContextInfo extends schemas.SchemaCodeContext {}
+export interface CreateContextOptions extends CallOptions, Partial<Loose<Omit<schemas.SchemaContextRequest, "language">>> {}
+/** What came of code. */
+export interface CodeRunInfo extends schemas.SchemaRunResult {}
+/** One thing that code displayed, in several forms. */
+export interface CodeResult extends schemas.SchemaResult {}
+/** An exception that code raised. */
+export interface CodeError extends schemas.SchemaRunError {}
+/** The beginning of a data frame. */
+export interface CodeTable extends schemas.SchemaTable {}
+/** A figure as numbers. */
+export interface CodeChart extends schemas.SchemaChart {}
+/** Who is told what code shows while it runs; its end has all of it in any case. */
+export interface RunCallbacks {
+  onStart?: ((ids: { contextId: string; runId: string }) => void) | undefined;
+  onStdout?: ((text: string) => void) | undefined;
+  onStderr?: ((text: string) => void) | undefined;
+  onResult?: ((result: CodeResult) => void) | undefined;
+  onError?: ((error: CodeError) => void) | undefined;
+}
+export interface RunOptions extends CallOptions, RunCallbacks {
+  /** From when it begins. It is interrupted then, and killed if that is of no use. */
+  timeoutMs?: number | undefined;
+}
+export interface RunCodeOptions extends RunOptions {
+  /** python without it. */
+  language?: string | undefined;
+}
 /** A tool as models are told of it, with the names of the wire. */
 export interface AgentToolDefinition {
   name: string;

@@ -12,6 +12,7 @@ async with SandboxClient() as client, await client.create_session(image="python"
 """
 
 from ._async.client import SandboxClient
+from ._async.contexts import CodeContext
 from ._async.files import Files
 from ._async.ports import Ports
 from ._async.processes import Process, Processes
@@ -43,7 +44,16 @@ from ._models import (
     AuditEntry,
     AuditPage,
     BulkResult,
+    CodeAxes,
+    CodeChart,
+    CodeColumn,
+    CodeError,
+    CodeResult,
+    CodeRun,
+    CodeSeries,
+    CodeTable,
     CompletedScope,
+    ContextInfo,
     DaemonInfo,
     EditResult,
     EventAccount,
@@ -110,6 +120,7 @@ from ._models import (
     WorkspaceInfo,
 )
 from ._sync.client import SyncSandboxClient
+from ._sync.contexts import SyncCodeContext
 from ._sync.files import SyncFiles
 from ._sync.ports import SyncPorts
 from ._sync.processes import SyncProcess, SyncProcesses
@@ -140,9 +151,19 @@ __all__ = [
     "AuthenticationError",
     "BulkResult",
     "Cause",
+    "CodeAxes",
+    "CodeChart",
+    "CodeColumn",
+    "CodeContext",
+    "CodeError",
+    "CodeResult",
+    "CodeRun",
+    "CodeSeries",
+    "CodeTable",
     "CompletedScope",
     "ConfigurationError",
     "ConflictError",
+    "ContextInfo",
     "DaemonInfo",
     "EditResult",
     "EventAccount",
@@ -226,6 +247,7 @@ __all__ = [
     "Stats",
     "StatsHistory",
     "StatsSample",
+    "SyncCodeContext",
     "SyncEvents",
     "SyncExecStream",
     "SyncFileWatch",

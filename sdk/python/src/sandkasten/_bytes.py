@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 
 def exact(text: str | None, encoded: str | None) -> bytes:
@@ -59,3 +60,46 @@ class ChunkBytes:
     def data(self) -> bytes:
         """The piece exactly as it was written."""
         return exact(self.text, self.base64)
+
+
+class ResultForms:
+    """The forms of a result that are asked for most."""
+
+    __slots__ = ()
+
+    data: dict[str, Any]
+
+    @property
+    def text(self) -> str | None:
+        """Its form for people."""
+        return self.data.get("text/plain")
+
+    @property
+    def html(self) -> str | None:
+        """Its form for browsers. It comes out of a sandbox: show it in a frame that can do nothing."""
+        return self.data.get("text/html")
+
+    @property
+    def png(self) -> bytes | None:
+        """Its picture."""
+        picture = self.data.get("image/png")
+        return None if picture is None else base64.b64decode(picture)
+
+
+class RunForms:
+    """What of a run is asked for most."""
+
+    __slots__ = ()
+
+    results: list[Any]
+
+    @property
+    def text(self) -> str | None:
+        """The value of the last expression, as text."""
+        return next((result.text for result in self.results if result.is_main_result), None)
+
+    @property
+    def png(self) -> bytes | None:
+        """The last picture that the code showed."""
+        pictures = [result.png for result in self.results if result.png is not None]
+        return pictures[-1] if pictures else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
-from ._bytes import ChunkBytes, OutputBytes, ProcessBytes
+from ._bytes import ChunkBytes, OutputBytes, ProcessBytes, ResultForms, RunForms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -528,6 +528,246 @@ class ProcessResult(ProcessBytes):
     """Something is missing from the output. A line in it says where and how much."""
 
     usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextInfo:
+    """A context as it was when the daemon was asked."""
+
+    cause: str | None = None
+    """How its process ended; see exec."""
+
+    context_id: str
+    """Also the exec_id of its process."""
+
+    created_at: datetime
+
+    kernel: str | None = None
+    """The name of its kernelspec. This and the rest is not in lists."""
+
+    kernels_started: int | None = None
+    """How many kernels it has had."""
+
+    language: str
+
+    name: str | None = None
+
+    pid: int | None = None
+    """The kernel's, inside the sandbox."""
+
+    queued: int | None = None
+    """Runs that wait."""
+
+    run_id: str | None = None
+    """The run that it is at."""
+
+    state: Literal["starting", "idle", "busy", "no_kernel"] | None = None
+    """no_kernel: the kernel has ended, and the next run gets a new one."""
+
+    status: Literal["running", "ended"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeError:
+    """An exception that code raised."""
+
+    name: str
+
+    traceback: str
+    """For people. Beyond 64 KiB its middle is left out."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeColumn:
+    """A column of a data frame."""
+
+    name: str
+
+    type: str
+    """As the library calls it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeTable:
+    """The beginning of a data frame."""
+
+    columns: list[CodeColumn]
+    """At most 50."""
+
+    index: list[Any] = field(default_factory=list)
+    """The labels of the rows, where the frame has some."""
+
+    rows: list[list[Any]]
+    """At most 100, each with a value per column: a text, a number, a boolean or null."""
+
+    shape: list[int]
+    """Rows and columns of the whole frame."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeSeries:
+    """What belongs together in a plot."""
+
+    label: str | None = None
+
+    points: int | None = None
+    """How many there are; x and y have the first 1000."""
+
+    shape: list[int] = field(default_factory=list)
+    """Of an image."""
+
+    type: str
+
+    x: list[Any] = field(default_factory=list)
+    """Numbers or texts. Of a pie, the names."""
+
+    y: list[Any] = field(default_factory=list)
+    """Of a pie, the shares."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeAxes:
+    """One plot of a chart."""
+
+    series: list[CodeSeries]
+
+    title: str
+
+    type: str
+
+    x_label: str
+
+    x_scale: str
+
+    y_label: str
+
+    y_scale: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeChart:
+    """A figure as numbers."""
+
+    axes: list[CodeAxes]
+
+    library: str
+
+    title: str
+
+    type: str
+    """That of all series: line, bar, horizontal_bar, scatter, pie, image; mixed, or empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeResult(ResultForms):
+    """One thing that code displayed, in several forms."""
+
+    chart: CodeChart | None = None
+    """What a figure of matplotlib shows, as numbers."""
+
+    data: dict[str, Any]
+    """The forms, by MIME type. Pictures are base64, texts are texts, application/json is a value."""
+
+    display_id: str | None = None
+    """Its name for later updates, which have taken place."""
+
+    dropped_bytes: int | None = None
+    """Of these forms."""
+
+    file_paths: dict[str, str] = field(default_factory=dict)
+    """Forms that were too large for the answer: files in the sandbox, by MIME type."""
+
+    is_main_result: bool
+    """It is the value of the last expression."""
+
+    note: str | None = None
+    """What this result cannot have."""
+
+    table: CodeTable | None = None
+    """The first rows and columns of a data frame."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeRun(RunForms):
+    """What came of code."""
+
+    cause: Literal[
+        "running",
+        "completed",
+        "error",
+        "interrupted",
+        "timeout",
+        "kernel_died",
+        "oom_killed",
+        "canceled",
+        "sandbox_gone",
+    ]
+    """How it ended. error: the code raised. timeout: it was interrupted at its timeout, which keeps the
+    state, and killed if it went on. kernel_died: the kernel ended. oom_killed: the sandbox's memory was
+    used up. canceled: the context was restarted or deleted."""
+
+    context_id: str
+
+    disk_full: bool | None = None
+    """It failed, and the disk or the workspace had no room left then."""
+
+    dropped_results: int | None = None
+    """Results beyond the first 256."""
+
+    duration_ms: int
+    """Without the time that it waited for others."""
+
+    error: CodeError | None = None
+    """The exception, if the code raised one."""
+
+    execution_count: int
+    """The kernel's number of the run, or 0."""
+
+    kernel_exit_code: int | None = None
+    """Of a kernel that died."""
+
+    kernel_log: str | None = None
+    """The last that a kernel said that died."""
+
+    kernel_signal: int | None = None
+    """The signal that a kernel died of."""
+
+    new_kernel: bool
+    """The kernel before it had ended since the run before: variables of before are gone."""
+
+    results: list[CodeResult]
+    """What the code displayed, and at last the value of its last expression."""
+
+    run_id: str
+    """For GET runs/{run_id}. The context keeps its last 32 runs."""
+
+    state_lost: bool
+    """The kernel ended in this run: variables and imports are gone. Files stay. The next run gets a new
+    kernel."""
+
+    stderr: str
+    """As stdout."""
+
+    stderr_dropped_bytes: int | None = None
+
+    stderr_file: str | None = None
+
+    stderr_file_error: str | None = None
+
+    stdout: str
+    """Without control sequences, and without lines that a carriage return has overwritten. Beyond 1 MiB
+    the first and the last half are kept."""
+
+    stdout_dropped_bytes: int | None = None
+    """Bytes that stdout lacks."""
+
+    stdout_file: str | None = None
+    """The file in the sandbox that has all of stdout, if it was too long."""
+
+    stdout_file_error: str | None = None
+    """Why the file has not all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 
 const camel = (name) => name.replace(/_([a-z0-9])/g, (_, letter) => letter.toUpperCase());
 const snake = (name) => name.replace(/[A-Z]/g, (letter) => "_" + letter.toLowerCase());
-const maps = new Set(["env", "labels", "limitHits"]);
+const maps = new Set(["env", "labels", "limitHits", "data", "filePaths"]);
 
 function rename(value, name) {
   if (Array.isArray(value)) return value.map((item) => rename(item, name));
@@ -27,6 +27,11 @@ async function collect(events) {
     }
   }
   return { ...end, ...joined };
+}
+
+/** A run with what its getters say. */
+function ran(run) {
+  return { ...run.info, text: run.text, png: run.png && Buffer.from(run.png).toString("base64") };
 }
 
 function repeated(text, times) {
@@ -160,6 +165,24 @@ export const onSession = {
   },
   startProcess: (s, { cmd, ...options }) => s.processes.start(cmd, options),
   listProcesses: (s) => s.processes.list(),
+  runCode: async (s, { code, ...options }) => ran(await s.runCode(code, options)),
+  runCodeTold: async (s, { code, ...options }) => {
+    const told = { stdout: "", stderr: "", results: [], errors: [] };
+    const run = await s.runCode(code, {
+      ...options,
+      onStdout: (text) => (told.stdout += text),
+      onStderr: (text) => (told.stderr += text),
+      onResult: (result) => told.results.push(result.data["text/plain"]),
+      onError: (error) => told.errors.push(error.name),
+    });
+    return { ...ran(run), told };
+  },
+  createContext: async (s, { language, ...options }) => (await s.createContext(language, options)).info,
+  listContexts: async (s) => (await s.contexts()).map((context) => context.info),
+  runInContext: async (s, { context, code }) => ran(await s.context(context).run(code)),
+  getRun: async (s, { context, runId }) => ran(await s.context(context).getRun(runId)),
+  restartContext: (s, { context }) => s.context(context).restart(),
+  deleteContext: (s, { context }) => s.context(context).delete(),
   listPorts: (s) => s.ports.list(),
   createPreview: (s, { port, ...options }) => s.ports.preview(port, options),
   fetchPort: async (s, { port, path }) => {

@@ -13,6 +13,8 @@ from .. import _core
 from .._core import STREAM_SILENCE, Request
 from .._decode import decode, decode_list
 from .._models import (
+    CodeRun,
+    ContextInfo,
     ExecRecord,
     ExecResult,
     Network,
@@ -26,6 +28,7 @@ from .._models import (
 )
 from .._types import NetworkOptions, OnDisconnect
 from .cancel import Running
+from .contexts import Callbacks, OnError, OnResult, OnText, SyncCodeContext, run_code
 from .files import SyncFiles
 from .ports import SyncPorts
 from .processes import Records, SyncProcesses
@@ -40,6 +43,7 @@ Sessions = list["SyncSession"]
 OnIdle = Literal["pause", "stop", "destroy"]
 OnExpiry = Literal["stop", "destroy"]
 Shells = list[Shell]
+Contexts = list[SyncCodeContext]
 
 
 class SyncSession(SyncFiles):
@@ -153,6 +157,51 @@ class SyncSession(SyncFiles):
         body = _core.exec_body(cmd, options)
         first = Request(method="POST", path=self._path + "/exec/stream", json=body, silence=STREAM_SILENCE)
         return SyncExecStream(self._transport, self._path, first)
+
+    def run_code(
+        self,
+        code: str,
+        *,
+        language: str | None = None,
+        timeout_ms: int | None = None,
+        on_stdout: OnText | None = None,
+        on_stderr: OnText | None = None,
+        on_result: OnResult | None = None,
+        on_error: OnError | None = None,
+    ) -> CodeRun:
+        """Runs code in the session's default context of a language, python without one.
+
+        Variables, imports and functions stay from one call to the next, and what the code
+        shows comes back as data: pictures, tables, texts. That code fails is no exception:
+        see cause and error. The callbacks are told what it shows while it runs; the answer
+        has all of it in any case.
+        """
+        body = {"code": code, "language": language, "timeout_ms": timeout_ms}
+        told = Callbacks(on_stdout, on_stderr, on_result, on_error)
+        return run_code(self._transport, self._path + "/run-code", self._path, body, told)
+
+    def create_context(
+        self,
+        language: str,
+        *,
+        name: str | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> SyncCodeContext:
+        """Starts a kernel of the image, and returns when it is ready."""
+        options = {"language": language, "name": name, "cwd": cwd, "env": env}
+        body = {field: value for field, value in options.items() if value is not None}
+        info = decode(ContextInfo, self._post("/contexts", body, wait=True))
+        return SyncCodeContext(self._transport, self._path, info.context_id, info)
+
+    def contexts(self) -> Contexts:
+        """The contexts that run, or ended not long ago, oldest first."""
+        infos = decode_list(ContextInfo, self._get_path("/contexts"))
+        return [SyncCodeContext(self._transport, self._path, info.context_id, info) for info in infos]
+
+    def context(self, context_id: str) -> SyncCodeContext:
+        """A context by its id or name. It is not asked whether it is there."""
+        return SyncCodeContext(self._transport, self._path, context_id)
 
     def execs(self) -> Records:
         """The commands and processes that the session still knows, oldest first."""
