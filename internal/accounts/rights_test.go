@@ -132,6 +132,36 @@ func TestAUserWhoSignedInIsNotOpenToAFirstKey(t *testing.T) {
 	}
 }
 
+// Nobody had a key of a user who may look into what others have, or who signs in by an e-mail
+// address: an admin opens them all the same no more than others.
+func TestAnAdminOpensNobodyWhoseAccountOpensMore(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(a *accounts.Options) { a.EmailsOpen = true })
+	ctx := t.Context()
+	root := s.admin("root", false)
+	s.user("watch", accounts.RoleAdmin)
+	if _, err := s.UpdateUser(ctx, operator, "watch", accounts.UserUpdate{Inspect: new(true)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, made := range []accounts.UserRequest{{Name: "linked", Email: "linked@example.org"}, {Name: "adopted"}} {
+		if _, err := s.CreateUser(ctx, operator, made); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Adopt(ctx, "adopted"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.UpdateUser(ctx, root, "linked", accounts.UserUpdate{Email: new("")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"watch", "linked", "adopted"} {
+		_, err := s.CreateKey(ctx, root, accounts.KeyRequest{User: name})
+		wantCode(t, "a key of "+name, err, errdefs.PermissionDenied)
+		_, err = s.UpdateUser(ctx, root, name, accounts.UserUpdate{Password: new(oldPassword)})
+		wantCode(t, "a password of "+name, err, errdefs.PermissionDenied)
+	}
+}
+
 // The right to look into what others have is the daemon's own key's to give: no admin has
 // it by role, by promotion or by their own doing, and it goes with the role.
 func TestOnlyTheDaemonsKeyGivesTheRightToInspect(t *testing.T) {

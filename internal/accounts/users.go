@@ -58,7 +58,7 @@ func (a *Accounts) CreateUser(ctx context.Context, p auth.Principal, req UserReq
 	if made.PasswordHash, err = newPassword(ctx, req.Password); err != nil {
 		return User{}, err
 	}
-	made.Rights.Unopened = req.Password == "" && !req.SelfMade
+	made.Rights.Unopened = req.Password == "" && !req.SelfMade && !a.emailOpens(made)
 	a.changes.Lock()
 	defer a.changes.Unlock()
 	if err := a.checkRoom(req); err != nil {
@@ -245,7 +245,25 @@ func (a *Accounts) UpdateUser(ctx context.Context, p auth.Principal, name string
 			return User{}, err
 		}
 	}
+	u.Rights.Unopened = u.Rights.Unopened && !a.emailOpens(u)
 	return a.putUser(ctx, u)
+}
+
+// emailOpens reports whether somebody signs in as u by the e-mail address.
+func (a *Accounts) emailOpens(u User) bool { return a.opts.EmailsOpen && u.Email != "" }
+
+// Adopt notes that a provider's subject signs in as a user from now on.
+func (a *Accounts) Adopt(ctx context.Context, name string) error {
+	a.changes.Lock()
+	defer a.changes.Unlock()
+	found, err := a.find(caller{admin: true}, name)
+	if err != nil || !found.Rights.Unopened {
+		return err
+	}
+	u := found.User
+	u.Rights.Unopened = false
+	_, err = a.putUser(ctx, u)
+	return err
 }
 
 // set changes u as req says, which checkUpdate has let pass. password is the hash of the

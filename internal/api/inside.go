@@ -97,6 +97,7 @@ func (h *handler) partOf(r *http.Request, req *Request) {
 		return
 	}
 	req.outer, req.ID, req.Remote, req.Host, req.TLS = outer, outer.ID, outer.Remote, outer.Host, outer.TLS
+	req.SignIn, req.ends = outer.SignIn, outer.ends // with which a part ends, too
 }
 
 // isInside reports whether a request came by such a listener.

@@ -14,10 +14,6 @@ import (
 // serveWatched serves a request for as long as its credential is valid. What waits
 // for the client's bytes when the credential ends waits no longer.
 func (h *handler) serveWatched(w http.ResponseWriter, r *http.Request, route Route) {
-	if From(r.Context()).outer != nil { // which is counted, and ends with its credential
-		route.Handler.ServeHTTP(w, r)
-		return
-	}
 	watcher, ok := h.keys.(auth.Watcher)
 	if !ok {
 		h.under.serve(w, r, route)

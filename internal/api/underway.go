@@ -140,13 +140,16 @@ func (u *underway) Collect(out chan<- prometheus.Metric) {
 }
 
 // serve is a route's handler with its requests counted.
+// One that is a part of another is not: that is under way.
 func (u *underway) serve(w http.ResponseWriter, r *http.Request, route Route) {
-	end, err := u.begin(Caller(r.Context()), route.Class)
-	if err != nil {
-		WriteError(w, r, err)
-		return
+	if From(r.Context()).outer == nil {
+		end, err := u.begin(Caller(r.Context()), route.Class)
+		if err != nil {
+			WriteError(w, r, err)
+			return
+		}
+		defer end()
 	}
-	defer end()
 	if route.Turn {
 		if err := BeginTurn(r.Context()); err != nil {
 			WriteError(w, r, err)

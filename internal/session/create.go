@@ -56,14 +56,14 @@ func (c *core) createFor(ctx context.Context, p auth.Principal, req CreateReques
 	defer cancel()
 	made := c.newEntry(s)
 	made.cancelCreate = cancel
-	e, first, err := c.claim(ctx, made, c.roomFor(p))
+	m := &creation{core: c, entry: made, req: req}
+	e, first, err := c.claim(ctx, made, c.roomFor(p), m.possible)
 	if err != nil {
 		return Session{}, err
 	}
 	if !first {
 		return follow(ctx, e, s)
 	}
-	m := &creation{core: c, entry: e, req: req}
 	err = m.run(making)
 	if err != nil && m.madeWorkspace {
 		err = errors.Join(err, c.workspaces.Unmake(ctx, userOf(e.snapshot())))
@@ -159,10 +159,28 @@ func (s createStep) take(ctx context.Context) error {
 // prepare asks whether there is room for the session, and fills in what others know:
 // the snapshot's image, the image's digest, and what the session may reach. It makes
 // nothing.
-func (m *creation) prepare(ctx context.Context, s *Session) (err error) {
-	if err := m.core.admit(ctx, *s); err != nil {
+func (m *creation) prepare(ctx context.Context, s *Session) error {
+	if err := m.resolve(ctx, s); err != nil {
 		return err
 	}
+	return m.core.admit(ctx, *s)
+}
+
+// possible reports why no session can come of the request, however much room there is: no
+// other session ends for it then.
+func (m *creation) possible(ctx context.Context) error {
+	s := m.entry.snapshot()
+	if s.IdempotencyKey != "" {
+		_, err := m.core.store.FindKey(ctx, s.Owner, s.IdempotencyKey)
+		if !errdefs.Is(err, errdefs.NotFound) {
+			return errors.Join(err, errdefs.New(errdefs.ResourceExhausted, "an earlier request with this Idempotency-Key has made its session"))
+		}
+	}
+	return m.resolve(ctx, &s)
+}
+
+// resolve fills in what others know. It makes nothing.
+func (m *creation) resolve(ctx context.Context, s *Session) (err error) {
 	if err := m.findSnapshot(ctx, s); err != nil {
 		return err
 	}

@@ -61,13 +61,16 @@ func (s Session) spare() bool { return s.State == Stopped && !s.ByHand }
 
 // claim enters a session into the live ones, or returns the entry that has its
 // idempotency key. Where it is over limit, spare sessions of its owner end for it, if
-// they make enough room.
-func (c *core) claim(ctx context.Context, made *entry, limit room) (*entry, bool, error) {
+// they make enough room and it is possible else.
+func (c *core) claim(ctx context.Context, made *entry, limit room, possible func(context.Context) error) (*entry, bool, error) {
 	s := made.snapshot()
 	for {
 		e, first, err := c.enter(made, limit)
 		if err == nil || errdefs.Is(err, errdefs.AlreadyExists) {
 			return e, first, err
+		}
+		if impossible := possible(ctx); impossible != nil {
+			return nil, false, impossible
 		}
 		fits := func(live int, sum quota.Sum) bool { return limit.check(live, sum, s) == nil }
 		if !c.makeRoom(ctx, s.Owner, fits, err) {
@@ -76,10 +79,10 @@ func (c *core) claim(ctx context.Context, made *entry, limit room) (*entry, bool
 	}
 }
 
-// admit asks for room for a session on the host. Where the disk is short, spare
-// sessions of its owner end, one after the other, until there is.
+// admit asks for room for a session on the host. Where the disk is short, one spare
+// session of its owner ends for it. No more do: it may be another owner who fills the disk.
 func (c *core) admit(ctx context.Context, s Session) error {
-	for {
+	for ended := false; ; ended = true {
 		asking, cancel := context.WithCancel(ctx)
 		err := c.opts.Admit(asking, s.payer())
 		if err == nil {
@@ -88,7 +91,7 @@ func (c *core) admit(ctx context.Context, s Session) error {
 		}
 		cancel()
 		short := errors.Is(err, errdefs.ErrDiskShort) || errdefs.Is(err, errdefs.InsufficientSpace)
-		if !short || !c.makeRoom(ctx, s.Owner, nil, err) {
+		if !short || ended || !c.makeRoom(ctx, s.Owner, nil, err) {
 			return err
 		}
 		c.opts.Freed()

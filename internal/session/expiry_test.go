@@ -254,6 +254,11 @@ func TestStoppedSessionsAreNoRoom(t *testing.T) {
 	refused(auth.Quota{DiskMB: 200}, session.CreateRequest{Limits: runtime.Limits{DiskMB: 150}}, errdefs.InsufficientSpace)
 	refused(auth.Quota{Running: 1}, session.CreateRequest{Limits: disk}, errdefs.ResourceExhausted)
 	refused(auth.Quota{Sessions: 2}, session.CreateRequest{Name: "build", Limits: disk}, errdefs.AlreadyExists)
+	refused(auth.Quota{Sessions: 2}, session.CreateRequest{Image: "missing", Limits: disk}, errdefs.NotFound)
+	quotas.quota = auth.Quota{Sessions: 3}
+	_, tooMany := d.Sessions.Fork(t.Context(), as("alice"), running.ID, session.ForkRequest{Count: 3})
+	wantCode(t, tooMany, errdefs.ResourceExhausted)
+	d.want(t, left.ID, session.Stopped)
 	held[left.ID] = true
 	refused(auth.Quota{Sessions: 2}, session.CreateRequest{Limits: disk}, errdefs.ResourceExhausted)
 	held[left.ID] = false

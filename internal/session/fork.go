@@ -12,6 +12,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session/check"
 	"github.com/sandkasten/sandkasten/internal/session/ids"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
+	"github.com/sandkasten/sandkasten/internal/session/quota"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
@@ -192,10 +193,20 @@ func (f *forking) earlier(ctx context.Context, planned []Session) ([]Session, er
 	return found, nil
 }
 
-// claim enters the forks into the live sessions, all or none.
+// claim enters the forks into the live sessions, all or none. Where they are over the limit,
+// spare sessions of their owner end, if that makes room for all of them.
 func (f *forking) claim(ctx context.Context, planned []Session) error {
+	f.core.makeRoom(ctx, planned[0].Owner, func(live int, sum quota.Sum) bool {
+		for i, s := range planned {
+			if f.room.check(live+i, sum, s) != nil {
+				return false
+			}
+			sum.Add(quota.Held{Limits: s.Limits})
+		}
+		return true
+	}, errdefs.New(errdefs.ResourceExhausted, "%d forks of session %s", len(planned), f.source.id))
 	for i, s := range planned {
-		e, first, err := f.core.claim(ctx, f.core.newEntry(s), f.room)
+		e, first, err := f.core.enter(f.core.newEntry(s), f.room)
 		if err == nil && !first {
 			if i == 0 { // of a create that has no row yet
 				_, err = follow(ctx, e, s)

@@ -356,6 +356,9 @@ func (p *Provider) adopt(ctx context.Context, c claims) (accounts.User, error) {
 			return u, err
 		}
 	}
+	if err := p.opts.Accounts.Adopt(ctx, u.Name); err != nil {
+		return u, err
+	}
 	return u, p.opts.Store.PutIdentity(ctx, p.opts.Issuer, c.Subject, u.ID)
 }
 

@@ -107,11 +107,11 @@ func (b *binder) bind(w http.ResponseWriter, r *http.Request, input any) (releas
 		// Many clients look for an answer only when they have sent everything.
 		return nil, errors.Join(err, discardBody(w, r, b.row.MaxBody))
 	}
-	if err := b.bindBody(w, r, input, problems); err != nil {
+	if size, err = b.bindBody(w, r, input, problems); err != nil {
 		counted.end()
 		return nil, err
 	}
-	counted.decoded()
+	counted.decoded(size)
 	return counted.end, nil
 }
 
@@ -134,26 +134,27 @@ func (b *binder) wrong(problems []strictjson.Problem) error {
 	return errProblems(problems)
 }
 
-// bindBody decodes the body, a large one when it is its owner's turn.
-func (b *binder) bindBody(w http.ResponseWriter, r *http.Request, input any, problems []strictjson.Problem) error {
+// bindBody decodes the body, a large one when it is its owner's turn, and returns its length.
+func (b *binder) bindBody(w http.ResponseWriter, r *http.Request, input any, problems []strictjson.Problem) (size int64, err error) {
 	data, err := readBody(w, r, b.row.MaxBody)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if len(data) >= smallBody {
+	size = int64(len(data))
+	if size >= smallBody {
 		if err := api.BeginTurn(r.Context()); err != nil {
-			return err
+			return size, err
 		}
 		defer api.EndTurn(r.Context())
 	}
 	into := reflect.ValueOf(input).Elem().FieldByIndex(b.body.index).Addr().Interface()
 	if b.body.own == nil {
-		return b.body.strict(data, into, problems)
+		return size, b.body.strict(data, into, problems)
 	}
 	if err := b.wrong(problems); err != nil {
-		return err
+		return size, err
 	}
-	return b.body.own.Decode(data, r.Header, into)
+	return size, b.body.own.Decode(data, r.Header, into)
 }
 
 // strict decodes what is exactly of the schema.

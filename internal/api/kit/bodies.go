@@ -42,18 +42,39 @@ func newBodies(most, perOwner int64, patience time.Duration, instead string) *bo
 	return &bodies{instead: instead, most: most, perOwner: perOwner, patience: patience, owned: make(map[string]int64), changed: make(chan struct{})}
 }
 
-// take counts n bytes of owner until give is called, which may be called twice.
-// When that is too much it waits for a while, and then refuses.
-func (b *bodies) take(ctx context.Context, owner string, n int64) (give func(), err error) {
+// taken is what one body has of bodies. One goroutine uses it.
+type taken struct {
+	of    *bodies
+	owner string
+	bytes int64
+}
+
+// keep gives back what is more than n bytes.
+func (t *taken) keep(n int64) {
 	if n < smallBody {
-		return func() {}, nil
+		n = 0
+	}
+	if more := t.bytes - n; more > 0 {
+		t.of.give(t.owner, more)
+		t.bytes = n
+	}
+}
+
+// end gives back all. It may be called twice.
+func (t *taken) end() { t.keep(0) }
+
+// take counts n bytes of owner until they are given back. When that is too much it waits for a while, and
+// then refuses.
+func (b *bodies) take(ctx context.Context, owner string, n int64) (*taken, error) {
+	if n < smallBody {
+		return &taken{}, nil
 	}
 	over := time.NewTimer(b.patience)
 	defer over.Stop()
 	for {
 		changed, err := b.try(owner, n)
 		if err == nil {
-			return sync.OnceFunc(func() { b.give(owner, n) }), nil
+			return &taken{b, owner, n}, nil
 		}
 		select {
 		case <-changed:
@@ -105,39 +126,36 @@ func newCounts(instead string) counts {
 // begin counts the body of a request until the charge ends. That of one which waits for a
 // program is held from here on: what is refused for that has cost no decoding.
 func (c counts) begin(ctx context.Context, owner string, n int64, class api.Class) (*charge, error) {
-	charged := &charge{give: func() {}}
+	charged := &charge{class: class, held: &taken{}}
 	var err error
 	if class == api.Long {
 		if charged.held, err = c.held.take(ctx, owner, n); err != nil {
 			return nil, err
 		}
 	}
-	give, err := c.decoding.take(ctx, owner, n)
-	if err != nil {
-		charged.end()
+	if charged.decoding, err = c.decoding.take(ctx, owner, n); err != nil {
+		charged.held.end()
 		return nil, err
 	}
-	charged.give = give
 	return charged, nil
 }
 
 // charge is one body that is counted.
 type charge struct {
-	give func()
-	held func() // nil for what waits for no program
+	class          api.Class
+	decoding, held *taken
 }
 
-// decoded is called when the body has been: from then on it counts only as one that is
-// held, if its request waits for a program.
-func (c *charge) decoded() {
-	if c.held != nil {
-		c.give()
+// decoded is called when the body has been, and had n bytes: from then on no more than that
+// counts, and only as held if its request waits for a program.
+func (c *charge) decoded(n int64) {
+	c.held.keep(n)
+	if c.decoding.keep(n); c.class == api.Long {
+		c.decoding.end()
 	}
 }
 
 func (c *charge) end() {
-	c.give()
-	if c.held != nil {
-		c.held()
-	}
+	c.decoding.end()
+	c.held.end()
 }

@@ -17,11 +17,11 @@ func TestBodiesAreBounded(t *testing.T) {
 		b := newBodies(bodiesTotal, bodiesPerOwner, bodyPatience, "")
 		take := func(owner string, n int64) func() {
 			t.Helper()
-			give, err := b.take(t.Context(), owner, n)
+			mine, err := b.take(t.Context(), owner, n)
 			if err != nil {
 				t.Fatalf("%s with %d bytes: %v", owner, n, err)
 			}
-			return give
+			return mine.end
 		}
 		refused := func(owner string, n int64, code errdefs.Code) {
 			t.Helper()
@@ -64,7 +64,7 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		charged.decoded()
+		charged.decoded(size)
 		return charged.end, nil
 	}
 	var ends []func()
@@ -98,7 +98,7 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 	if err != nil || c.held.total != 0 || c.decoding.total != size {
 		t.Fatalf("%v, %d bytes are held, %d are being decoded", err, c.held.total, c.decoding.total)
 	}
-	charged.decoded() // it counts until its end
+	charged.decoded(size) // it counts until its end
 	if charged.end(); c.decoding.total != 0 {
 		t.Errorf("%d bytes are being decoded", c.decoding.total)
 	}
@@ -109,14 +109,14 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 func TestRefusedBodiesAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCounts("")
-		give, err := c.decoding.take(t.Context(), "bob", bodiesTotal)
+		bobs, err := c.decoding.take(t.Context(), "bob", bodiesTotal)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.begin(t.Context(), "alice", smallBody, api.Long); !errdefs.Is(err, errdefs.Unavailable) {
 			t.Errorf("without room: %v", err)
 		}
-		give()
+		bobs.end()
 		charged, err := c.begin(t.Context(), "alice", smallBody, api.Long)
 		if err != nil {
 			t.Fatal(err)

@@ -107,9 +107,8 @@ type surface struct {
 
 // caller is whose tools a request uses: they remember where that one's sandboxes are.
 type caller struct {
-	key    [sha256.Size]byte
-	scope  string // that the request says
-	client string // that it names itself
+	key   [sha256.Size]byte // and what the client names itself
+	scope string            // that the request says
 }
 
 // maxSets bounds how many callers' tools are remembered.
@@ -121,7 +120,10 @@ const noKey = "none"
 // set is the tools of a request.
 func (s *surface) set(c mcpserver.Caller) (*tools.Set, error) {
 	key := cmp.Or(strings.TrimSpace(bearer(c.Header.Get("Authorization"))), c.Header.Get("X-Api-Key"))
-	of := caller{sha256.Sum256([]byte(key)), c.Header.Get(mcpserver.ScopeHeader), c.Client}
+	if key == "" { // whose cookie it is does not show here
+		return s.newSet(c, key)
+	}
+	of := caller{sha256.Sum256([]byte(key + "\x00" + c.Client)), c.Header.Get(mcpserver.ScopeHeader)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if set := s.sets[of]; set != nil {
