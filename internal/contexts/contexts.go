@@ -60,12 +60,13 @@ type Options struct {
 type Service struct {
 	opts  Options
 	locks *keylock.Locks // one create at a time per session, for names are unique
+	room  *room
 }
 
 // New returns a Service.
 func New(o Options) *Service {
 	o.Grace = cmp.Or(o.Grace, 5*time.Second)
-	return &Service{opts: o, locks: keylock.New()}
+	return &Service{opts: o, locks: keylock.New(), room: newRoom()}
 }
 
 // Context is a kernel in a session which remembers.
@@ -187,7 +188,8 @@ func (s *Service) awaitKernel(ctx context.Context, p auth.Principal, id session.
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	var answer frame
-	reader := &frameReader{tag: tag, take: func(f frame) (bool, error) { answer = f; return true, nil }}
+	reader := &frameReader{tag: tag, room: s.room, owner: p.Owner, take: func(f frame) (bool, error) { answer = f; return true, nil }}
+	defer reader.release()
 	record, err := s.opts.Execs.Attach(ctx, p, string(id), c.ID, 0, reader)
 	switch {
 	case reader.done && answer.Kind == kindReady && answer.Status != nil:

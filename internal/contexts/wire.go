@@ -128,6 +128,10 @@ type frameReader struct {
 	line  []byte
 	over  bool // the line is over the limit
 
+	room  *room
+	owner string
+	held  int64 // of room
+
 	gap  bool // bytes are missing, and perhaps answers
 	done bool // the last answer came
 	err  error
@@ -155,7 +159,7 @@ func (r *frameReader) Write(p []byte) (int, error) {
 	for len(p) > 0 {
 		part, rest, whole := bytes.Cut(p, []byte("\n"))
 		p = rest
-		if r.over = r.over || len(r.line)+len(part) > lineLimit; !r.over {
+		if r.over = r.over || !r.mayHold(len(r.line)+len(part)); !r.over {
 			r.line = append(r.line, part...)
 		}
 		if whole {
@@ -168,7 +172,30 @@ func (r *frameReader) Write(p []byte) (int, error) {
 	return n, nil
 }
 
+// mayHold reports whether the line may have n bytes.
+func (r *frameReader) mayHold(n int) bool {
+	if n > lineLimit {
+		return false
+	}
+	for n > shortLine && int64(n) > r.held {
+		if !r.room.take(r.owner, roomIsAsked) {
+			return false
+		}
+		r.held += roomIsAsked
+	}
+	return true
+}
+
+// release gives back what the line has.
+func (r *frameReader) release() {
+	if r.held > 0 {
+		r.room.give(r.owner, r.held)
+		r.line, r.held = nil, 0
+	}
+}
+
 func (r *frameReader) takeLine() {
+	defer r.release()
 	line, over := r.line, r.over
 	r.line, r.over = r.line[:0], false
 	if over || !bytes.Contains(line[:min(len(line), 128)], []byte(r.tag)) {
@@ -194,7 +221,8 @@ func (s *Service) exchange(ctx context.Context, p auth.Principal, id session.ID,
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	reader := &frameReader{tag: req.tag(), take: take, next: c.offset, known: true}
+	reader := &frameReader{tag: req.tag(), take: take, next: c.offset, known: true, room: s.room, owner: p.Owner}
+	defer reader.release()
 	type ending struct {
 		record protocol.Record
 		err    error
