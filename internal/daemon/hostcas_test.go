@@ -37,6 +37,8 @@ func TestSandboxesTrustTheAuthoritiesOfTheHost(t *testing.T) {
 	c.exec(id, "debian; "+count, "image 0, bundle 0, file 0, store 0\n")
 	c.do(http.MethodPut, "/"+id+"/network", `{"mode":"allow","allow":["example.org"]}`)
 	c.exec(id, count, "image 1, bundle 0, file 0, store 2\n") // its variables are those of its beginning
+	c.do(http.MethodDelete, "/"+id, "")
 	id = c.do(http.MethodPost, "", `{"image":"base","network":{"mode":"allow","allow":["example.org"]}}`)["id"].(string)
 	c.exec(id, "[ $(grep -c BEGIN $SSL_CERT_FILE) -ge 1 ] && cat $NODE_EXTRA_CA_CERTS", string(authority.Certificate()))
+	c.do(http.MethodDelete, "/"+id, "")
 }

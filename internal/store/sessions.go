@@ -26,6 +26,34 @@ const columns = `id, sandbox, image, image_digest, state, end_state, end_reason,
 	cpu, memory_mb, pids, disk_mb, network, readonly_root, labels, owner, idempotency_key, request_hash,
 	created_at, last_activity, ttl_us, max_lifetime_us, ended_at, boot_id, idle_timeout_us, on_idle, auto_resume, helper, forked_from, name, file_scope, on_expiry, by_hand`
 
+// expirySQL adds columns of sessions that a version before does not know, and leaves alone:
+// so it is no migration, behind which there would be no way back. Sessions that are there end
+// as they were told, and make no room for others, whoever stopped them.
+const expirySQL = `ALTER TABLE sessions ADD COLUMN on_expiry TEXT NOT NULL DEFAULT 'destroy';
+ALTER TABLE sessions ADD COLUMN by_hand INTEGER NOT NULL DEFAULT 1;
+CREATE INDEX IF NOT EXISTS sessions_named ON sessions (owner, name) WHERE name <> ''`
+
+func hasExpiry(ctx context.Context, db *sql.DB) (there bool, err error) {
+	err = db.QueryRowContext(ctx, "SELECT count(*) = 2 FROM pragma_table_info('sessions') WHERE name IN ('on_expiry', 'by_hand')").Scan(&there)
+	return there, err
+}
+
+// addExpiry adds the columns of expirySQL, if they are not there: both or none.
+func addExpiry(ctx context.Context, db *sql.DB) error {
+	there, err := hasExpiry(ctx, db)
+	if err != nil || there {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, expirySQL); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
 // What is selected beside the columns: what a session may reach, or nothing in a
 // database that no daemon of this version has opened yet.
 const (

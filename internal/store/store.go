@@ -125,6 +125,12 @@ func (s *Store) look(ctx context.Context, path string) (err error) {
 	case have < known:
 		return fmt.Errorf("its schema is %d, and this version's %d: start this version's daemon first, which brings it up to date", have, known)
 	}
+	switch there, err := hasExpiry(ctx, s.read); {
+	case err != nil:
+		return err
+	case !there:
+		return errors.New("it is of an earlier version: start this version's daemon first, which brings it up to date")
+	}
 	var networks int
 	if err := s.read.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name = 'networks'").Scan(&networks); err != nil {
 		return err
@@ -186,6 +192,9 @@ func (s *Store) open(ctx context.Context, path string, wait time.Duration) (err 
 		return err
 	}
 	if err := migrate(ctx, s.write); err != nil {
+		return err
+	}
+	if err := addExpiry(ctx, s.write); err != nil {
 		return err
 	}
 	for _, table := range []string{clockSQL, networksSQL, secretsSQL, accountsSQL, inspectionsSQL, signInsSQL, identitiesSQL, orchestratorSQL, keepingSQL, artifactsSQL, snapshotNamesSQL, usageSQL, scopesSQL, historySQL, hostHistorySQL} {

@@ -51,7 +51,7 @@ func TestSpansOfACall(t *testing.T) {
 	for _, want := range []string{
 		"POST /mcp > [tool.sandbox_open > [GET /v1/sessions, POST /v1/sessions > [manager.create > [driver.create",
 		"POST /mcp > [tool.sandbox_exec > [",
-		"GET /v1/sessions/{id}, POST /v1/sessions/{id}/processes > [manager.run_process > [runner.",
+		"[POST /v1/sessions/{id}/processes > [manager.run_process > [runner.",
 		"POST /mcp > [tool.sandbox_fs_read > [",
 	} {
 		if !strings.Contains(all, want) {

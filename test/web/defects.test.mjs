@@ -38,9 +38,9 @@ await run(async (page) => {
       await page.getByLabel("Labels").fill("team = search, formula=a=b,note");
     });
     assert.deepEqual([all.body.memory_mb, all.body.disk_mb, all.body.labels], [256, 128, { team: "search", formula: "a=b", note: "" }]);
-    assert.match(all.texts.CLI, /--memory 256 --disk 128 --label team=search --label formula=a=b --label note= --network none/);
-    assert.match(all.texts.Python, /memory_mb=256, disk_mb=128, labels=\{"team":"search","formula":"a=b","note":""\}/);
-    assert.match(all.texts.curl, /"disk_mb":128,"labels":\{"team":"search"/);
+    assert.match(all.texts.CLI, /--memory 256 --disk 128 --on-expiry stop --label team=search --label formula=a=b --label note= --network none/);
+    assert.match(all.texts.Python, /memory_mb=256, disk_mb=128, (on_expiry="stop", )?labels=\{"team":"search","formula":"a=b","note":""\}/);
+    assert.match(all.texts.curl, /"disk_mb":128,("on_expiry":"stop",)?"labels":\{"team":"search"/);
   });
 
   await step("characters that are not seen are marked", async () => {
