@@ -25,7 +25,7 @@ func TestContexts(t *testing.T) {
 	ctx := t.Context()
 	create := func(t *testing.T, image string) *sandkasten.Session {
 		t.Helper()
-		s, err := client.CreateSession(ctx, &sandkasten.CreateOptions{Image: image, Limits: sandkasten.Limits{MemoryMB: 256}})
+		s, err := client.CreateSession(ctx, &sandkasten.CreateOptions{Image: image, MemoryMB: 256})
 		if err != nil {
 			t.Fatal(err)
 		}
