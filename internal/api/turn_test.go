@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/sandkasten/sandkasten/internal/api"
 )
@@ -42,34 +43,34 @@ func (s *turns) asks(owner string, n int) {
 // One owner lists on all processors but one at most; another's first list is next, and what
 // does not list waits for nobody.
 func TestOwnersTakeTurns(t *testing.T) {
-	s := newTurns()
-	most := max(runtime.GOMAXPROCS(0)-1, 1)
-	s.asks("alice", most+10)
-	for range most {
-		if owner := <-s.entered; owner != "alice" {
-			t.Errorf("%s has the turn of alice", owner)
+	synctest.Test(t, func(t *testing.T) {
+		s := newTurns()
+		most := max(runtime.GOMAXPROCS(0)-1, 1)
+		s.asks("alice", most+10)
+		synctest.Wait()
+		if len(s.entered) != most {
+			t.Errorf("alice has %d turns at once, not %d", len(s.entered), most)
 		}
-	}
-	if w := serve(s, request("GET", "/other", set("Authorization", "Bearer alice"))); w.Code != http.StatusOK {
-		t.Errorf("what does not list: %d", w.Code)
-	}
-	s.asks("bob", 1)
-	if most == 1 && runtime.GOMAXPROCS(0) == 1 {
-		s.release <- struct{}{} // there is one place for all
-	}
-	if owner := <-s.entered; owner != "bob" {
-		t.Errorf("%s is next, not bob", owner)
-	}
-	select {
-	case owner := <-s.entered:
-		t.Errorf("%s has a turn too many", owner)
-	default:
-	}
-	close(s.release)
-	s.wg.Wait()
-	if len(s.entered) != 10 {
-		t.Errorf("%d lists came later, not 10", len(s.entered))
-	}
+		if w := serve(s, request("GET", "/other", set("Authorization", "Bearer alice"))); w.Code != http.StatusOK {
+			t.Errorf("what does not list: %d", w.Code)
+		}
+		s.asks("bob", 1)
+		if runtime.GOMAXPROCS(0) == 1 {
+			s.release <- struct{}{} // there is one place for all
+		}
+		synctest.Wait()
+		for range most {
+			<-s.entered
+		}
+		if len(s.entered) != 1 || <-s.entered != "bob" {
+			t.Error("the next turn is not bob's")
+		}
+		close(s.release)
+		s.wg.Wait()
+		if len(s.entered) != 10 {
+			t.Errorf("%d lists came later, not 10", len(s.entered))
+		}
+	})
 }
 
 // slowReader is a client that does not take its answer until it is let go.

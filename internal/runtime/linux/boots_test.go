@@ -26,7 +26,8 @@ func TestBootsTakeTurns(t *testing.T) {
 	create(t, d, "other", runtime.Spec{Owner: "other"})
 	select {
 	case err := <-late:
-		t.Errorf("one too many was made: %v", err)
+		session(t, d, "late")
+		t.Fatalf("one too many was made: %v", err)
 	default:
 	}
 	for range goruntime.NumCPU() {
