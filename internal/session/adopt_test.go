@@ -18,6 +18,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/ops"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -38,7 +39,7 @@ func TestBeforeAdoption(t *testing.T) {
 	_, err = d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "true"}, &bytes.Buffer{})
 	wantCode(t, err, errdefs.Unavailable)
 	wantCode(t, d.Sessions.Destroy(t.Context(), everyone, s.ID), errdefs.Unavailable)
-	h.wantSandboxes(t, s.Sandbox)
+	h.driver.WantSandboxes(t, s.Sandbox)
 }
 
 func (d *daemon) output(t *testing.T, id session.ID, command string) string {
@@ -75,7 +76,7 @@ func TestRunningExecSurvivesTheDaemon(t *testing.T) {
 	s := d.create(t, session.CreateRequest{})
 	fifo := strings.TrimSpace(d.output(t, s.ID, "mkfifo go && realpath go"))
 	ctx, die := context.WithCancel(t.Context())
-	out := newSignaler("before")
+	out := testenv.NewSignaler("before")
 	cut := make(chan protocol.Record, 1)
 	go func() {
 		result, err := d.Execs.Run(ctx, everyone, string(s.ID), ops.ExecRequest{Command: "echo before; cat go; echo after; exit 9"}, out)
@@ -84,7 +85,7 @@ func TestRunningExecSurvivesTheDaemon(t *testing.T) {
 		}
 		cut <- result
 	}()
-	<-out.ok
+	<-out.Seen
 	die()
 	exec := <-cut
 	d.stop()
@@ -154,7 +155,7 @@ func TestAdopt(t *testing.T) {
 		t.Errorf("reason %q", s.EndReason)
 	}
 	d.want(t, stopped.ID, session.Destroyed)
-	h.wantSandboxes(t, alive.Sandbox, killed.Sandbox, "reserved")
+	h.driver.WantSandboxes(t, alive.Sandbox, killed.Sandbox, "reserved")
 	d.output(t, alive.ID, "true")
 	if again := d.create(t, session.CreateRequest{IdempotencyKey: "half"}); again.ID == half.ID {
 		t.Error("the key of a create that a crash cut off gives the failed session")
@@ -166,12 +167,12 @@ func TestAdopt(t *testing.T) {
 	// A second and third start find nothing to do.
 	before := h.rows(t)
 	h.start(t, reserved).stop()
-	h.wantSandboxes(t, alive.Sandbox, killed.Sandbox, "reserved")
+	h.driver.WantSandboxes(t, alive.Sandbox, killed.Sandbox, "reserved")
 	h.start(t).stop() // without a pool
 	if diff := cmp.Diff(before, h.rows(t)); diff != "" {
 		t.Errorf("another start changed rows: %s", diff)
 	}
-	h.wantSandboxes(t, alive.Sandbox, killed.Sandbox)
+	h.driver.WantSandboxes(t, alive.Sandbox, killed.Sandbox)
 }
 
 // rows reads the database while no daemon runs.
@@ -237,7 +238,7 @@ func TestAdoptWaitsForTheDriver(t *testing.T) {
 	deaf.Store(1)
 	d = h.start(t, func(o *session.Options) { o.Driver = deafDriver{h.driver, &deaf} })
 	d.want(t, s.ID, session.Running)
-	h.wantSandboxes(t, s.Sandbox)
+	h.driver.WantSandboxes(t, s.Sandbox)
 
 	if deaf.Load() >= 0 {
 		t.Error("ready without a list of the sandboxes")

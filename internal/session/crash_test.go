@@ -159,9 +159,9 @@ func TestCrash(t *testing.T) {
 			}
 			s := d.want(t, all[0].ID, c.want)
 			if c.want.Ended() {
-				h.wantSandboxes(t)
+				h.driver.WantSandboxes(t)
 			} else {
-				h.wantSandboxes(t, s.Sandbox)
+				h.driver.WantSandboxes(t, s.Sandbox)
 			}
 			switch c.want {
 			case session.Running:

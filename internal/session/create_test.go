@@ -71,7 +71,7 @@ func TestCreate(t *testing.T) {
 	if s.CreatedAt.Before(before) || s.ExpiresAt().Sub(s.LastActivity) != 5*time.Minute || s.MaxLifetime != time.Hour {
 		t.Errorf("created %v, expires %v", s.CreatedAt, s.ExpiresAt())
 	}
-	h.wantSandboxes(t, s.Sandbox)
+	h.driver.WantSandboxes(t, s.Sandbox)
 	row, err := d.store.Get(t.Context(), s.ID)
 	if err != nil || row.State != session.Running || row.Sandbox != s.Sandbox {
 		t.Errorf("row %+v, %v", row, err)
@@ -151,7 +151,7 @@ func TestCreateUnknownImage(t *testing.T) {
 	if err != nil || len(all) != 0 {
 		t.Errorf("left %v, %v", all, err)
 	}
-	h.wantSandboxes(t)
+	h.driver.WantSandboxes(t)
 }
 
 // TestCreateUndone makes create fail at each of its steps.
@@ -188,7 +188,7 @@ func TestCreateUndone(t *testing.T) {
 			d := h.start(t, c.option)
 			_, err := d.Sessions.Create(t.Context(), everyone, session.CreateRequest{Labels: map[string]string{"test": c.name}})
 			wantCode(t, err, c.code)
-			h.wantSandboxes(t)
+			h.driver.WantSandboxes(t)
 			all, err := d.Sessions.List(t.Context(), everyone, session.ListRequest{IncludeEnded: true})
 			if err != nil {
 				t.Fatal(err)
@@ -226,7 +226,7 @@ func TestCreateTakesTheSandboxItGets(t *testing.T) {
 	if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	h.wantSandboxes(t)
+	h.driver.WantSandboxes(t)
 }
 
 func TestIdempotencyAtOnce(t *testing.T) {
@@ -253,7 +253,7 @@ func TestIdempotencyAtOnce(t *testing.T) {
 			t.Fatalf("two sessions: %s and %s", id, ids[0])
 		}
 	}
-	h.wantSandboxes(t, runtime.ID(ids[0]))
+	h.driver.WantSandboxes(t, runtime.ID(ids[0]))
 }
 
 func TestIdempotency(t *testing.T) {
@@ -331,7 +331,7 @@ func TestCreateWhenTheClientGoes(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			h.wantSandboxes(t)
+			h.driver.WantSandboxes(t)
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/ops"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -47,7 +48,7 @@ func TestDestroy(t *testing.T) {
 		if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 			t.Fatal(err)
 		}
-		h.wantSandboxes(t)
+		h.driver.WantSandboxes(t)
 	}
 	ended := d.want(t, s.ID, session.Destroyed)
 	if ended.EndedAt.IsZero() || ended.EndReason == "" || ended.End != "" {
@@ -75,7 +76,7 @@ func TestDestroyAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	d.want(t, s.ID, session.Destroyed)
-	h.wantSandboxes(t)
+	h.driver.WantSandboxes(t)
 }
 
 func TestDestroyWinsOverCreate(t *testing.T) {
@@ -106,7 +107,7 @@ func TestDestroyWinsOverCreate(t *testing.T) {
 			}
 			wantCode(t, <-created, errdefs.Conflict)
 			d.want(t, id, session.Destroyed)
-			h.wantSandboxes(t)
+			h.driver.WantSandboxes(t)
 		})
 	}
 }
@@ -132,7 +133,7 @@ func TestDestroyGoesOnWhereItStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.want(t, s.ID, session.Destroyed)
-	h.wantSandboxes(t)
+	h.driver.WantSandboxes(t)
 }
 
 func TestDestroyOnAFullDisk(t *testing.T) {
@@ -145,35 +146,14 @@ func TestDestroyOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.want(t, s.ID, session.Destroyed)
-	h.wantSandboxes(t)
-}
-
-// signaler is a writer that says when it has seen a text.
-type signaler struct {
-	want string
-	mu   sync.Mutex
-	seen strings.Builder // guarded by mu
-	once sync.Once
-	ok   chan struct{}
-}
-
-func newSignaler(want string) *signaler { return &signaler{want: want, ok: make(chan struct{})} }
-
-func (s *signaler) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.seen.Write(p)
-	if strings.Contains(s.seen.String(), s.want) {
-		s.once.Do(func() { close(s.ok) })
-	}
-	return len(p), nil
+	h.driver.WantSandboxes(t)
 }
 
 func TestDestroyUnderAnExec(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t)
 	s := d.create(t, session.CreateRequest{})
-	out := newSignaler("started")
+	out := testenv.NewSignaler("started")
 	results := make(chan protocol.Record, 1)
 	go func() {
 		result, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "echo started; sleep 600"}, out)
@@ -182,14 +162,14 @@ func TestDestroyUnderAnExec(t *testing.T) {
 		}
 		results <- result
 	}()
-	<-out.ok
+	<-out.Seen
 	if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	if r := <-results; r.Cause != protocol.CauseSandboxGone || r.ExitCode == 0 || r.State != protocol.StateEnded || r.ID == "" {
 		t.Errorf("%+v", r)
 	}
-	h.wantSandboxes(t)
+	h.driver.WantSandboxes(t)
 }
 
 // losing is a driver that has lost the files of every dead sandbox, as after a

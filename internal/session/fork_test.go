@@ -182,7 +182,7 @@ func TestForkFails(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	h.wantSandboxes(t, s.Sandbox)
+	h.driver.WantSandboxes(t, s.Sandbox)
 	d.stop()
 
 	broken := errdefs.New(errdefs.InsufficientSpace, "full")
@@ -245,7 +245,7 @@ func TestCrashOfFork(t *testing.T) {
 				d.output(t, s.ID, "true")
 				left = append(left, s.Sandbox)
 			}
-			h.wantSandboxes(t, left...)
+			h.driver.WantSandboxes(t, left...)
 			again := d.fork(t, all[0].ID, crashFork)
 			if known := slices.Contains(left, again[0].Sandbox); known != there {
 				t.Errorf("the same request gives %s; there was %v", again[0].ID, left)

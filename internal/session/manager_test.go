@@ -12,7 +12,6 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/store"
@@ -154,27 +153,6 @@ func (d *daemon) want(t testing.TB, id session.ID, state session.State) session.
 		t.Errorf("session is %s (%s), want %s", s.State, s.EndReason, state)
 	}
 	return s
-}
-
-// wantSandboxes checks what the driver sees.
-func (h host) wantSandboxes(t testing.TB, want ...runtime.ID) {
-	t.Helper()
-	left := make(map[runtime.ID]bool)
-	for s, err := range h.driver.List(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		left[s.ID] = true
-	}
-	for _, id := range want {
-		if !left[id] {
-			t.Errorf("sandbox %s is missing", id)
-		}
-		delete(left, id)
-	}
-	for id := range left {
-		t.Errorf("sandbox %s is left over", id)
-	}
 }
 
 func wantCode(t testing.TB, err error, code errdefs.Code) {

@@ -13,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/ops"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -133,7 +134,7 @@ func TestPauseUnderAnExec(t *testing.T) {
 	d := h.start(t)
 	s := d.create(t, session.CreateRequest{})
 	fifo := strings.TrimSpace(d.output(t, s.ID, "mkfifo go && realpath go"))
-	out := newSignaler("before")
+	out := testenv.NewSignaler("before")
 	ended := make(chan protocol.Record, 1)
 	go func() {
 		result, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "echo before; exec 3<>go; read line <&3; echo after; exit 9"}, out)
@@ -142,7 +143,7 @@ func TestPauseUnderAnExec(t *testing.T) {
 		}
 		ended <- result
 	}()
-	<-out.ok
+	<-out.Seen
 	d.pause(t, s.ID)
 	if err := writeFIFO(fifo, "middle\n"); err == nil { // what it waits for has come, and it stands still
 		select {
@@ -227,7 +228,7 @@ func TestPauseAgainstTheEnd(t *testing.T) {
 		})
 		all.Wait()
 		d.want(t, s.ID, session.Destroyed)
-		h.wantSandboxes(t)
+		h.driver.WantSandboxes(t)
 	}
 }
 
@@ -303,7 +304,7 @@ func TestDriverThatCannotPause(t *testing.T) {
 	_, err = d.Sessions.Create(t.Context(), everyone, session.CreateRequest{OnIdle: session.OnIdlePause})
 	wantCode(t, err, errdefs.Unimplemented)
 	d.want(t, s.ID, session.Running)
-	h.wantSandboxes(t, s.Sandbox)
+	h.driver.WantSandboxes(t, s.Sandbox)
 }
 
 func TestMemoryToDisk(t *testing.T) {
@@ -358,5 +359,5 @@ func TestPausedSandboxDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.want(t, s.ID, session.Stopped)
-	h.wantSandboxes(t, s.Sandbox)
+	h.driver.WantSandboxes(t, s.Sandbox)
 }

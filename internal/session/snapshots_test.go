@@ -275,7 +275,7 @@ func TestRestoreOfAnotherArchive(t *testing.T) {
 	}
 	_, err = d.Sessions.Create(t.Context(), as("alice"), session.CreateRequest{RestoreSnapshotID: mine.ID})
 	wantCode(t, err, errdefs.Unprocessable)
-	h.wantSandboxes(t, from.Sandbox)
+	h.driver.WantSandboxes(t, from.Sandbox)
 }
 
 func TestSnapshotRequests(t *testing.T) {
@@ -529,7 +529,7 @@ func TestSnapshotOfAStoppedSession(t *testing.T) {
 	if out := d.output(t, from.ID, "cat f ran"); out != "text\nran\n" {
 		t.Errorf("after its start: %q", out)
 	}
-	h.wantSandboxes(t, from.Sandbox)
+	h.driver.WantSandboxes(t, from.Sandbox)
 }
 
 // What goes wrong with the files of a stopped session leaves it stopped, and to
@@ -570,7 +570,7 @@ func TestSnapshotOfAStoppedSessionFails(t *testing.T) {
 	wantCode(t, save(), errdefs.Conflict)
 	<-destroyed
 	d.want(t, from.ID, session.Destroyed)
-	h.wantSandboxes(t)
+	h.driver.WantSandboxes(t)
 	h.wantArchives(t, 0)
 }
 
@@ -622,7 +622,7 @@ func TestDestroyDuringSnapshot(t *testing.T) {
 	wantCode(t, <-made, errdefs.Conflict)
 	d.want(t, from.ID, session.Destroyed)
 	h.wantArchives(t, 0)
-	h.wantSandboxes(t)
+	h.driver.WantSandboxes(t)
 }
 
 // A snapshot that is deleted while a session is made of it is one that never was,
@@ -643,5 +643,5 @@ func TestRestoreOfADeletedSnapshot(t *testing.T) {
 	id = d.save(t, as("alice"), string(from.ID), snapshots.Request{}).ID
 	_, err := d.Sessions.Create(t.Context(), as("alice"), session.CreateRequest{RestoreSnapshotID: id})
 	wantCode(t, err, errdefs.NotFound)
-	h.wantSandboxes(t, from.Sandbox)
+	h.driver.WantSandboxes(t, from.Sandbox)
 }

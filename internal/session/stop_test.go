@@ -41,7 +41,7 @@ func TestWhatIsInMemoryIsNotStopped(t *testing.T) {
 	wantCode(t, err, errdefs.Unimplemented)
 	_, err = d.Sessions.Update(t.Context(), everyone, s.ID, session.UpdateRequest{Policy: idle})
 	wantCode(t, err, errdefs.Unimplemented)
-	h.wantSandboxes(t, s.Sandbox)
+	h.driver.WantSandboxes(t, s.Sandbox)
 }
 
 func TestStopAndStart(t *testing.T) {
@@ -55,7 +55,7 @@ func TestStopAndStart(t *testing.T) {
 			t.Fatalf("stop: %+v, %v", stopped, err)
 		}
 	}
-	h.wantSandboxes(t, s.Sandbox)
+	h.driver.WantSandboxes(t, s.Sandbox)
 	if _, err := h.driver.Open(t.Context(), s.Sandbox); !errdefs.Is(err, errdefs.NotFound) {
 		t.Errorf("its sandbox runs: %v", err)
 	}
@@ -86,7 +86,7 @@ func TestStopAndStart(t *testing.T) {
 	if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	h.wantSandboxes(t)
+	h.driver.WantSandboxes(t)
 	for _, change := range []func(context.Context, auth.Principal, session.ID) (session.Session, error){d.Sessions.Stop, d.Sessions.Start} {
 		_, err := change(t.Context(), everyone, s.ID)
 		wantCode(t, err, errdefs.Conflict)
@@ -110,13 +110,13 @@ func TestDestroyAndExpireStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.want(t, s.ID, session.Destroyed)
-	h.wantSandboxes(t)
+	h.driver.WantSandboxes(t)
 }
 
 func TestStopUnderAnExec(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	out := newSignaler("started")
+	out := testenv.NewSignaler("started")
 	results := make(chan protocol.Record, 1)
 	go func() {
 		result, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "echo started; sleep 600"}, out)
@@ -125,7 +125,7 @@ func TestStopUnderAnExec(t *testing.T) {
 		}
 		results <- result
 	}()
-	<-out.ok
+	<-out.Seen
 	d.pause(t, s.ID)
 	if _, err := d.Sessions.Stop(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestStopFindsTheFilesLost(t *testing.T) {
 	if s := d.want(t, s.ID, session.Crashed); !strings.Contains(s.EndReason, "lost") {
 		t.Errorf("reason %q", s.EndReason)
 	}
-	h.wantSandboxes(t)
+	h.driver.WantSandboxes(t)
 }
 
 func TestStartFails(t *testing.T) {
@@ -316,7 +316,7 @@ func TestStopAndStartAtOnce(t *testing.T) {
 	if got := d.output(t, s.ID, "cat file"); got != "kept\n" {
 		t.Errorf("got %q", got)
 	}
-	h.wantSandboxes(t, s.Sandbox)
+	h.driver.WantSandboxes(t, s.Sandbox)
 }
 
 // TestAdoptStopped starts a daemon after the host has restarted, and after a

@@ -88,7 +88,7 @@ func TestWorkspaceOutlivesItsSessions(t *testing.T) {
 	}
 	d.want(t, third.ID, session.Destroyed)
 	h.wantVolumes(t, 0)
-	h.wantSandboxes(t)
+	h.driver.WantSandboxes(t)
 }
 
 // The same name with two owners is two workspaces.
@@ -156,7 +156,7 @@ func TestCreateWorkspace(t *testing.T) {
 	_, err = d.Sessions.Create(t.Context(), as("bob"), session.CreateRequest{WorkspaceID: "y"})
 	wantCode(t, err, errdefs.ResourceExhausted)
 	h.wantVolumes(t, 2)
-	h.wantSandboxes(t)
+	h.driver.WantSandboxes(t)
 }
 
 // Workspaces count in their owner's quotas, with the sessions, and over a restart.
@@ -431,7 +431,7 @@ func TestWorkspaceFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.wantVolumes(t, 0)
-	h.wantSandboxes(t)
+	h.driver.WantSandboxes(t)
 }
 
 // The helper counts like any session.
@@ -499,7 +499,7 @@ func TestWorkspacesThatNoRowNames(t *testing.T) {
 		t.Errorf("pruned %d, %v", n, err)
 	}
 	h.wantVolumes(t, 1)
-	h.wantSandboxes(t) // orphans
+	h.driver.WantSandboxes(t) // orphans
 }
 
 // Sessions come and go while somebody deletes the workspace under them.
@@ -535,5 +535,5 @@ func TestDeleteWorkspaceAmongCreates(t *testing.T) {
 		t.Error(err)
 	}
 	h.wantVolumes(t, 0)
-	h.wantSandboxes(t)
+	h.driver.WantSandboxes(t)
 }

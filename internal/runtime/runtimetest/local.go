@@ -382,3 +382,24 @@ func (s *localSandbox) Stats(context.Context) (runtime.Stats, error) {
 	}
 	return stats, s.measure(&stats, r.PID)
 }
+
+// WantSandboxes checks that the driver has these sandboxes and no others.
+func (l *Local) WantSandboxes(t testing.TB, want ...runtime.ID) {
+	t.Helper()
+	left := make(map[runtime.ID]bool)
+	for s, err := range l.List(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		left[s.ID] = true
+	}
+	for _, id := range want {
+		if !left[id] {
+			t.Errorf("sandbox %s is missing", id)
+		}
+		delete(left, id)
+	}
+	for id := range left {
+		t.Errorf("sandbox %s is left over", id)
+	}
+}

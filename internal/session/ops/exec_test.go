@@ -14,6 +14,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/ops"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -98,9 +99,9 @@ func TestExecOutlivesItsClient(t *testing.T) {
 	s := d.create(t, session.CreateRequest{})
 	fifo := strings.TrimSpace(d.output(t, s.ID, "mkfifo go && realpath go"))
 	ctx, leave := context.WithCancel(t.Context())
-	out := newSignaler("started")
+	out := testenv.NewSignaler("started")
 	go func() {
-		<-out.ok
+		<-out.Seen
 		leave()
 	}()
 	r, err := d.Execs.Run(ctx, everyone, string(s.ID), ops.ExecRequest{Command: "echo started; cat go; exit 4"}, out)
@@ -121,7 +122,7 @@ func TestExecOutlivesItsClient(t *testing.T) {
 func TestCancelExec(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	out := newSignaler("started")
+	out := testenv.NewSignaler("started")
 	results := make(chan protocol.Record, 1)
 	go func() {
 		r, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "echo started; sleep 600"}, out)
@@ -130,7 +131,7 @@ func TestCancelExec(t *testing.T) {
 		}
 		results <- r
 	}()
-	<-out.ok
+	<-out.Seen
 	execs, err := d.Execs.List(t.Context(), everyone, string(s.ID))
 	if err != nil || len(execs) != 1 {
 		t.Fatalf("%+v, %v", execs, err)
@@ -154,9 +155,9 @@ func TestSandboxDiesUnderAnExec(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t)
 	s := d.create(t, session.CreateRequest{})
-	out := newSignaler("started")
+	out := testenv.NewSignaler("started")
 	go func() {
-		<-out.ok
+		<-out.Seen
 		h.driver.KillRunner(t, s.Sandbox)
 	}()
 	r, err := d.Execs.Run(t.Context(), everyone, string(s.ID), ops.ExecRequest{Command: "cd /tmp; echo started; sleep 600"}, out)
@@ -164,7 +165,7 @@ func TestSandboxDiesUnderAnExec(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	d.want(t, s.ID, session.Stopped)
-	h.wantSandboxes(t, s.Sandbox)
+	h.driver.WantSandboxes(t, s.Sandbox)
 }
 
 func TestOperationOnADeadSandbox(t *testing.T) {
@@ -201,7 +202,7 @@ func TestOperationOnADeadSandbox(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	h.wantSandboxes(t)
+	h.driver.WantSandboxes(t)
 }
 
 // liar is a sandbox whose runner is not ours.
@@ -239,7 +240,7 @@ func TestHostileRunnerStopsItsSessionOnly(t *testing.T) {
 	wantCode(t, err, errdefs.Conflict)
 	d.want(t, bad.ID, session.Stopped)
 	d.want(t, good.ID, session.Running)
-	h.wantSandboxes(t, good.Sandbox, bad.Sandbox)
+	h.driver.WantSandboxes(t, good.Sandbox, bad.Sandbox)
 }
 
 // TestRunnerDoesNotAnswer: a connection that breaks is not death.
@@ -254,5 +255,5 @@ func TestRunnerDoesNotAnswer(t *testing.T) {
 	_, err := d.Execs.List(t.Context(), everyone, string(s.ID))
 	wantCode(t, err, errdefs.Unavailable)
 	d.want(t, s.ID, session.Running)
-	h.wantSandboxes(t, s.Sandbox)
+	h.driver.WantSandboxes(t, s.Sandbox)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 
@@ -127,27 +126,6 @@ func (d *daemon) output(t testing.TB, id session.ID, command string) string {
 	return out.String()
 }
 
-// wantSandboxes checks what the driver sees.
-func (h host) wantSandboxes(t testing.TB, want ...runtime.ID) {
-	t.Helper()
-	left := make(map[runtime.ID]bool)
-	for s, err := range h.driver.List(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		left[s.ID] = true
-	}
-	for _, id := range want {
-		if !left[id] {
-			t.Errorf("sandbox %s is missing", id)
-		}
-		delete(left, id)
-	}
-	for id := range left {
-		t.Errorf("sandbox %s is left over", id)
-	}
-}
-
 func wantCode(t testing.TB, err error, code errdefs.Code) {
 	t.Helper()
 	if err == nil || errdefs.CodeOf(err) != code {
@@ -157,24 +135,3 @@ func wantCode(t testing.TB, err error, code errdefs.Code) {
 
 // writeFIFO opens a FIFO, which waits for its reader, and writes to it.
 func writeFIFO(path, text string) error { return os.WriteFile(path, []byte(text), 0) }
-
-// signaler is a writer that says when it has seen a text.
-type signaler struct {
-	want string
-	mu   sync.Mutex
-	seen strings.Builder // guarded by mu
-	once sync.Once
-	ok   chan struct{}
-}
-
-func newSignaler(want string) *signaler { return &signaler{want: want, ok: make(chan struct{})} }
-
-func (s *signaler) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.seen.Write(p)
-	if strings.Contains(s.seen.String(), s.want) {
-		s.once.Do(func() { close(s.ok) })
-	}
-	return len(p), nil
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/ops"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -94,9 +95,9 @@ func TestSandboxDiesUnderAProcess(t *testing.T) {
 		},
 	} {
 		s := d.create(t, session.CreateRequest{})
-		out := newSignaler("started")
+		out := testenv.NewSignaler("started")
 		go func() {
-			<-out.ok
+			<-out.Seen
 			h.driver.KillRunner(t, s.Sandbox)
 		}()
 		r, err := follow(s.ID, out)
@@ -110,7 +111,7 @@ func TestSandboxDiesUnderAProcess(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	h.wantSandboxes(t)
+	h.driver.WantSandboxes(t)
 }
 
 func TestReadExec(t *testing.T) {
