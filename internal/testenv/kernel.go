@@ -56,7 +56,7 @@ func pythonPackages(name string, pins []string) (string, error) {
 // plots is set. A machine without Python 3.11 skips the test.
 func KernelPath(t testing.TB, plots ...string) string {
 	t.Helper()
-	version, err := exec.Command("/usr/bin/python3", "-c", "import sys; print(sys.version_info[:2])").Output()
+	version, err := exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", "import sys; print(sys.version_info[:2])").Output()
 	if err != nil || strings.TrimSpace(string(version)) != "(3, 11)" {
 		Unsupported(t, "the kernel's packages are for Python 3.11, and /usr/bin/python3 is %s (%v)", version, err)
 	}
