@@ -21,6 +21,7 @@ import (
 	_ "modernc.org/sqlite" // to read the rows behind the daemon's back
 
 	"github.com/sandkasten/sandkasten/internal/testenv"
+	sandkasten "github.com/sandkasten/sandkasten/sdk/go"
 )
 
 // row is what the database says of a session.
@@ -366,11 +367,11 @@ func (h *host) oracle() {
 	if diff := cmp.Diff(before.Rows, after.Rows) + cmp.Diff(before.sessions(), after.sessions()); diff != "" {
 		h.t.Errorf("another start of the daemon changes something:\n%s", diff)
 	}
-	all, err := h.c.ListSessions(h.t.Context(), nil)
+	own, err := h.c.ListSessions(h.t.Context(), &sandkasten.ListSessionsOptions{Mine: true})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	for _, s := range all {
+	for _, s := range own {
 		if s.Info.Status == "running" {
 			h.sh(s, "true")
 		}
