@@ -18,7 +18,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -125,15 +124,24 @@ func (d *Daemon) TryStart() error {
 	d.cmd = exec.CommandContext(context.WithoutCancel(d.t.Context()), d.Program, "daemon")
 	d.cmd.Env = append(d.Env, d.extra...)
 	from := d.log.len()
-	d.cmd.Stderr = &d.log
-	if err := d.cmd.Start(); err != nil {
+	printed, err := newOutput(&d.log)
+	if err != nil {
 		return err
+	}
+	d.cmd.Stderr = printed.w
+	err = d.cmd.Start()
+	printed.started()
+	if err != nil {
+		return errors.Join(err, printed.await(patience))
 	}
 	cmd, done := d.cmd, make(chan struct{})
 	d.done = done
 	go func() {
+		defer close(done)
 		d.ended = cmd.Wait()
-		close(done)
+		if err := printed.await(patience); err != nil {
+			d.t.Error(err)
+		}
 	}()
 	if err := AwaitReady(context.WithoutCancel(d.t.Context()), d.URL, done); err != nil {
 		d.Kill()
@@ -250,7 +258,7 @@ func (d *Daemon) signal(s syscall.Signal) {
 	}
 	select {
 	case <-d.done:
-	case <-time.After(patience):
+	case <-time.After(3 * patience): // with that for what it printed
 		d.t.Errorf("the daemon does not end at %v", s)
 		d.cmd.Process.Kill()
 		<-d.done
@@ -300,6 +308,7 @@ func (d *Daemon) Client(key string) *sandkasten.Client {
 func (d *Daemon) Command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.WithoutCancel(d.t.Context()), d.Program, args...)
 	cmd.Env = d.Env
+	cmd.WaitDelay = patience // for who has inherited its output
 	return cmd
 }
 
@@ -318,30 +327,6 @@ func (d *Daemon) Output(args ...string) string {
 
 // Log is what the daemon has printed since the test began.
 func (d *Daemon) Log() string { return d.log.text() }
-
-// log collects what a program writes while others read it.
-type log struct {
-	mu   sync.Mutex
-	data bytes.Buffer // guarded by mu
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.data.Write(p)
-}
-
-func (l *log) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.data.String()
-}
-
-func (l *log) len() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.data.Len()
-}
 
 // freeAddress is one of the loopback interface that nobody listens on now. Its port
 // is below those that the kernel chooses for clients and for listeners without a port:

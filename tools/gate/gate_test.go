@@ -170,6 +170,26 @@ FAILED tests/test_c.py::test_c - assert 1 == 2
 ✖ a stream goes on (3ms)
 `
 
+const timedOutLog = "panic: test timed out after 1s\n\trunning tests:\n\t\tTestC/one (1s)\n\ngoroutine 1 [running]:\ntesting.(*M).startAlarm.func1()\n" +
+	"example.org/c.TestC(0x0)\n\t/src/c/c_test.go:7 +0x1d\n"
+
+// A test that ran out of time has no line of its own.
+func TestHangIsNamed(t *testing.T) {
+	if got := failures(timedOutLog); !slices.Contains(got, "TestC/one") {
+		t.Errorf("named are %q", got)
+	}
+	file := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(file, []byte(timedOutLog+strings.Repeat("\truntime/proc.go:1\n", 500)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := excerpt(file)
+	for _, want := range []string{"TestC/one (1s)", "c_test.go:7"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the excerpt has no %q:\n%s", want, got)
+		}
+	}
+}
+
 func TestFailuresAreNamed(t *testing.T) {
 	want := []string{"TestB/one", "example.org/b", "tests/test_c.py::test_c", "a stream goes on (3ms)"}
 	if got := failures(verboseLog); !slices.Equal(got, want) {

@@ -18,13 +18,17 @@ var (
 	pyFailure   = regexp.MustCompile(`^(?:FAILED|ERROR) (\S+)`)
 	nodeFailure = regexp.MustCompile(`^\s*(?:✖|not ok \d+ -) (.+)`)
 	goStart     = regexp.MustCompile(`^=== RUN +(\S+)`)
+	// What ran when a package's time was over, which Go says with its panic.
+	goRunning = regexp.MustCompile(`^\t\t(Test\S+) \(\S+\)$`)
+	goPanic   = regexp.MustCompile(`^panic: `)
+	goFrame   = regexp.MustCompile(`^\t\S+_test\.go:\d+`)
 )
 
 // failures are the names of the tests that a log says have failed, each once.
 func failures(log string) []string {
 	var names []string
 	for line := range strings.Lines(log) {
-		for _, kind := range []*regexp.Regexp{goFailure, goPackage, pyFailure, nodeFailure} {
+		for _, kind := range []*regexp.Regexp{goFailure, goPackage, goRunning, pyFailure, nodeFailure} {
 			m := kind.FindStringSubmatch(strings.TrimRight(line, "\n"))
 			if m != nil && !slices.Contains(names, m[1]) {
 				names = append(names, m[1])
@@ -41,6 +45,8 @@ func failures(log string) []string {
 const (
 	aroundFailure = 60
 	endOfLog      = 30
+	behindPanic   = 12
+	testFrames    = 40
 )
 
 // excerpt is what a log says of each failure, and its end, for a console that
@@ -57,7 +63,15 @@ func excerpt(file string) string {
 			keep[i] = true
 		}
 	}
+	frames := 0
 	for i, line := range lines {
+		switch {
+		case goPanic.MatchString(line):
+			mark(i, i+behindPanic)
+		case goFrame.MatchString(line) && frames < testFrames:
+			frames++
+			mark(i-1, i+1) // with the function
+		}
 		m := goFailure.FindStringSubmatch(line)
 		if m == nil {
 			continue
