@@ -49,7 +49,7 @@ func (s *scene) eachBody(t *testing.T, b *target, try func(name, method, path st
 				continue
 			}
 			n++
-			try(o.ID, strings.ToUpper(method), strings.NewReplacer("{id}", b.id, "{exec_id}", execID, "{name}", "stolen", "{namespace}", "workflow").Replace(pattern), shape, good)
+			try(o.ID, strings.ToUpper(method), strings.NewReplacer("{id}", b.id, "{exec_id}", execID, "{ctx}", execID, "{name}", "stolen", "{namespace}", "workflow").Replace(pattern), shape, good)
 		}
 	}
 	if n < 20 {

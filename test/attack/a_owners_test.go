@@ -74,6 +74,9 @@ var calls = map[string]string{
 	"get-snapshot": "", "delete-snapshot": "", "download-snapshot": "", "get-workspace": "", "delete-workspace": "force=true",
 	"workspace-files": "path=.",
 	"get-network":     "", "set-network": `{"mode":"internet"}`, "allow-network": `{"entries":["stolen.example.org"]}`, "get-network-log": "", "follow-network-log": "",
+	"create-context": `{"language":"python"}`, "list-contexts": "", "get-context": "", "interrupt-context": "", "restart-context": "", "delete-context": "",
+	"run-in-context": `{"code":"stolen"}`, "run-in-context-stream": `{"code":"stolen"}`, "run-code": `{"code":"stolen"}`, "run-code-stream": `{"code":"stolen"}`,
+	"get-run": "", "follow-run": "",
 	"get-user": "", "get-user-usage": "", "update-user": `{"email":"thief@example.org"}`, "delete-user": "", "revoke-key": "",
 }
 
@@ -154,7 +157,7 @@ func TestA02_ForeignIDs(t *testing.T) {
 				t.Errorf("%s %s (%s) has no entry in calls: add one, and see that another owner's id is a 404", method, pattern, o.ID)
 				continue
 			}
-			path := strings.NewReplacer("{exec_id}", execID, "{name}", "default").Replace(pattern)
+			path := strings.NewReplacer("{exec_id}", execID, "{ctx}", execID, "{run_id}", execID, "{name}", "default").Replace(pattern)
 			for prefix, id := range ids {
 				path = strings.Replace(path, prefix, strings.Replace(prefix, "{id}", id, 1), 1)
 			}
@@ -176,7 +179,7 @@ func TestA02_ForeignIDs(t *testing.T) {
 				}
 			}
 			// The first owner's command by way of the second one's session.
-			if strings.Contains(pattern, "{exec_id}") {
+			if strings.Contains(pattern, "{exec_id}") || strings.Contains(pattern, "{ctx}") {
 				s.b.send(t, method, strings.Replace(path, b.id, theirs.id, 1), o.ID, call).refused(t, method+" "+path+" of the second owner's session", 404)
 			}
 		}
