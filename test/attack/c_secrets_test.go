@@ -132,8 +132,9 @@ func TestC01_DaemonSecrets(t *testing.T) {
 	s.filesTell(t, "api_key", secrets...)
 	s.dump(t)
 	log := s.d.Log()
+	asked := strings.NewReplacer("/v1/sessions/"+s.a.key, "", "/v1/"+s.a.key, "", `no such session: \"`+s.a.key, "")
 	for _, secret := range secrets {
-		if clean := strings.ReplaceAll(log, "/v1/sessions/"+s.a.key, ""); strings.Contains(strings.ReplaceAll(clean, "/v1/"+s.a.key, ""), secret) {
+		if strings.Contains(asked.Replace(log), secret) {
 			t.Errorf("the log has %.10s...", secret)
 		}
 	}
