@@ -49,6 +49,8 @@ def process(**differs: Any) -> tuple[int, dict[str, Any]]:
         "exit_code": 0,
         "output_bytes": 0,
         "status": "completed",
+        "stderr": "",
+        "stdout": "",
         "timed_out": False,
         "truncated": False,
     }

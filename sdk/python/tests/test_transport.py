@@ -67,7 +67,15 @@ STATS = {
     "oom_kills": 0,
 }
 TIME = "2026-11-21T09:00:00Z"
-USER = {"name": "dora", "role": "user", "state": "disabled", "has_password": False, "created_at": TIME}
+USER = {
+    "name": "dora",
+    "role": "user",
+    "state": "disabled",
+    "has_password": False,
+    "inspect": False,
+    "images": "none",
+    "created_at": TIME,
+}
 KEY = {"id": "k1", "user": "dora", "scope": "run", "created_at": TIME, "expires_at": "2026-11-21T10:00:00Z"}
 SECRET = {"name": "git", "hosts": ["a.example.org"], "shared": False, "created_at": TIME, "updated_at": TIME}
 UNAVAILABLE = {"error": "the daemon is starting", "code": "unavailable"}
