@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/code"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
@@ -43,13 +42,13 @@ kernel ended.
 const mostCode = 2 << 20
 
 func (c runCodeCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	code := c.Code
-	if code == "-" {
+	source := c.Code
+	if source == "-" {
 		text, err := io.ReadAll(io.LimitReader(a.In, mostCode))
 		if err != nil {
 			return cli.NotRun(fmt.Errorf("read the code: %w", err))
 		}
-		code = string(text)
+		source = string(text)
 	}
 	s := cl.Session(c.Session)
 	out := c.outputs(a)
@@ -61,28 +60,30 @@ func (c runCodeCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) 
 		o.OnStderr = func(text string) { lost = errors.Join(lost, printTo(out.err, text)) }
 	}
 	if c.Context != "" {
-		run, err = s.Context(c.Context).Run(ctx, code, o)
+		run, err = s.Context(c.Context).Run(ctx, source, o)
 	} else {
-		run, err = s.RunCode(ctx, code, o)
+		run, err = s.RunCode(ctx, source, o)
 	}
 	if err = errors.Join(err, lost); err != nil {
 		return cli.NotRun(err)
 	}
-	if err := c.savePictures(a, run); err != nil {
-		return err
+	if c.Pictures != "" {
+		if err := code.SavePictures(a, c.Pictures, run); err != nil {
+			return err
+		}
 	}
 	done, err := c.Done(a, run)
 	if err != nil {
 		return err
 	}
 	if !done {
-		shown, told := restOfRun(run)
+		shown, told := code.Rest(run)
 		if err := errors.Join(printTo(out.out, shown), printTo(out.err, told)); err != nil {
 			return err
 		}
 	}
-	if code := codeOfRun(run); code != 0 {
-		return cli.CodeError(code)
+	if exit := code.Exit(run); exit != 0 {
+		return cli.CodeError(exit)
 	}
 	return nil
 }
@@ -90,68 +91,4 @@ func (c runCodeCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) 
 func printTo(w io.Writer, text string) error {
 	_, err := io.WriteString(w, text)
 	return err
-}
-
-// restOfRun is what of a run was not printed while it ran.
-func restOfRun(run sandkasten.CodeRun) (stdout, stderr string) {
-	for _, result := range run.Results {
-		if text := result.Text(); text != "" {
-			stdout += text + "\n"
-		}
-		for mime, file := range result.FilePaths {
-			stderr += fmt.Sprintf("%s is in the session's file %s\n", mime, file)
-		}
-	}
-	if run.Error != nil {
-		stderr += run.Error.Traceback + "\n"
-	}
-	switch {
-	case run.StateLost:
-		stderr += fmt.Sprintf("sandkasten: the kernel ended (%s), and variables are gone\n", run.Cause)
-	case run.Cause == "timeout":
-		stderr += "sandkasten: the time was up; variables are kept\n"
-	}
-	return stdout, stderr
-}
-
-// savePictures writes the pictures of a run to files.
-func (c runCodeCmd) savePictures(a *cli.App, run sandkasten.CodeRun) error {
-	if c.Pictures == "" {
-		return nil
-	}
-	if err := os.MkdirAll(c.Pictures, 0o755); err != nil {
-		return err
-	}
-	number := 0
-	for i := range run.Results {
-		png, err := run.Results[i].PNG()
-		if err != nil {
-			return err
-		}
-		if png == nil {
-			continue
-		}
-		number++
-		name := filepath.Join(c.Pictures, fmt.Sprintf("%d.png", number))
-		if err := os.WriteFile(name, png, 0o644); err != nil {
-			return err
-		}
-		a.Say("%s", name)
-	}
-	return nil
-}
-
-// codeOfRun is the exit code that says how a run ended.
-func codeOfRun(run sandkasten.CodeRun) int {
-	switch run.Cause {
-	case "completed":
-		return 0
-	case "timeout":
-		return cli.ExitTimeout
-	case "interrupted", "canceled":
-		return 130
-	case "error":
-		return cli.ExitFailed
-	}
-	return 137
 }

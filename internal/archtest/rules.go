@@ -15,7 +15,7 @@ var slow = []string{"net/http", "crypto/tls", "text/template", "html/template", 
 var Rules = map[string]Rule{
 	"cmd/sandkasten": {
 		Ours: []string{
-			"internal/cli", "internal/cli/agents", "internal/cli/auditlog", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
+			"internal/cli", "internal/cli/agents", "internal/cli/auditlog", "internal/cli/code", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
 			"internal/daemon", "internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/heap", "internal/hostcheck", "internal/images", "internal/maintenance",
 			"internal/service",
 			"internal/cli/man", "internal/cli/networks", "internal/cli/secrets", "internal/cli/snapshots", "internal/cli/upkeep", "internal/cli/users", "internal/dirlock", "internal/images/jobs", "sdk/go",
@@ -140,7 +140,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/api/v1/snapshots": {Ours: []string{"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/api/v1/files", "internal/errdefs", "internal/session", "internal/session/snapshots", "internal/snapshot"}},
 	"internal/api/v1/contexts": {
-		Ours: []string{"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/auth", "internal/contexts", "internal/errdefs", "internal/session", "internal/session/ops", "protocol"},
+		Ours: []string{"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/auth", "internal/contexts", "internal/errdefs", "internal/session", "protocol"},
 	},
 	"internal/api/v1/networks": {
 		Ours: []string{
@@ -167,6 +167,7 @@ var Rules = map[string]Rule{
 		Ours:      []string{"agents/tools", "internal/cli", "internal/cli/show", "internal/mcpserver", "sdk/go"},
 		Libraries: []string{"github.com/modelcontextprotocol/go-sdk"},
 	},
+	"internal/cli/code":     {Ours: []string{"internal/cli", "sdk/go"}},
 	"internal/cli/auditlog": {Ours: []string{"internal/audit", "internal/cli", "internal/cli/show"}},
 	"internal/cli/man":      {Libraries: []string{"github.com/alecthomas/kong"}},
 	"internal/cli/users":    {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}, Libraries: []string{"golang.org/x/term"}},

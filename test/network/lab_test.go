@@ -30,7 +30,10 @@ type world struct {
 func enter(t *testing.T, config string) *world {
 	t.Helper()
 	lab := netfixture.New(t)
-	w := &world{Lab: lab, daemon: blackbox.New(t, blackbox.Options{Program: lab.Program(testenv.Program(t)), Config: config})}
+	w := &world{Lab: lab, daemon: blackbox.New(t, blackbox.Options{
+		Program: lab.Program(testenv.Program(t)), Config: config,
+		Env: []string{"SANDKASTEN_NETWORK__TRUST_HOST_CAS=false"}, // the lab's authority is the only one
+	})}
 	lab.Publish(w.daemon.URL)
 	w.daemon.Start()
 	ca, err := os.ReadFile(lab.CA)

@@ -221,3 +221,6 @@ func (a answer) write(w http.ResponseWriter, r *http.Request, output any) {
 	}
 	api.WriteJSON(w, r, status, fields.Field(a.body).Addr().Interface())
 }
+
+// NothingBehind is the answer to who comes back to a stream that has ended.
+var NothingBehind = map[int]Answer{204: {Means: "Last-Event-ID is that of done: there is nothing behind it."}}

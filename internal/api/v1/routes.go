@@ -23,7 +23,7 @@ func (s *surface) table() {
 	s.sessionRoutes()
 	s.bulkRoutes()
 	s.execRoutes()
-	s.contextRoutes()
+	s.contexts.Routes(s.kit, s.resolveSession)
 	s.portRoutes()
 	s.networkRoutes()
 	s.filesOfSessions()

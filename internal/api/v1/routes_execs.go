@@ -28,7 +28,7 @@ func (s *surface) execRoutes() {
 		Doc: kit.Doc{
 			ID: "exec-events", Summary: "Run a command and follow its output, from an EventSource", Media: "text/event-stream", Errors: []int{404, 409, 422, 507},
 			Example:     exampleStream,
-			Answers:     nothingBehind,
+			Answers:     kit.NothingBehind,
 			Description: "The same with a query instead of a body. An EventSource whose connection breaks comes back with Last-Event-ID, which goes on behind that event and runs nothing; behind done the answer is 204, which ends its coming back.",
 		},
 	}, s.execEvents)
@@ -96,9 +96,6 @@ type execRoutes struct {
 	attach string // the id of following it
 }
 
-// nothingBehind is the answer to who comes back to a stream that has ended.
-var nothingBehind = map[int]kit.Answer{204: {Means: "Last-Event-ID is that of done: there is nothing behind it."}}
-
 // oneExec are the routes of one exec, which may be a shell's command or a process:
 // both have them, below their own path.
 func (s *surface) oneExec(of execRoutes) {
@@ -121,7 +118,7 @@ func (s *surface) oneExec(of execRoutes) {
 		Doc: kit.Doc{
 			ID: of.attach, Summary: "Follow the output of " + of.thing + " from anywhere", Media: "text/event-stream", Errors: []int{404, 409},
 			Example:     exampleStream,
-			Answers:     nothingBehind,
+			Answers:     kit.NothingBehind,
 			Description: "The events of exec/stream, from the start or from Last-Event-ID, which may be the id of an event or the offset in it. Chunks of a process say its stream. 204 behind done.",
 		},
 	}, s.attachStream)

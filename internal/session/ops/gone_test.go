@@ -3,6 +3,7 @@ package ops_test
 import (
 	"context"
 	"io"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,20 +24,20 @@ func TestSandboxGoneUnderWhoeverWaits(t *testing.T) {
 		printed int64
 	}{"silent": {"sleep 600", 0}, "printed": {"printf four; sleep 600", 4}} {
 		for how, wait := range map[string]waiting{
-			"exec": func(ctx context.Context, d *daemon, id session.ID, _ string) (protocol.Record, error) {
-				return d.Execs.Run(ctx, everyone, string(id), ops.ExecRequest{Command: c.command}, io.Discard)
+			"exec": func(ctx context.Context, d *daemon, id session.ID, _ string, out io.Writer) (protocol.Record, error) {
+				return d.Execs.Run(ctx, everyone, string(id), ops.ExecRequest{Command: c.command}, out)
 			},
-			"process": func(ctx context.Context, d *daemon, id session.ID, _ string) (protocol.Record, error) {
-				return d.Execs.RunProcess(ctx, everyone, string(id), ops.ProcessRequest{Args: program(c.command)}, io.Discard)
+			"process": func(ctx context.Context, d *daemon, id session.ID, _ string, out io.Writer) (protocol.Record, error) {
+				return d.Execs.RunProcess(ctx, everyone, string(id), ops.ProcessRequest{Args: program(c.command)}, out)
 			},
-			"attach": func(ctx context.Context, d *daemon, id session.ID, execID string) (protocol.Record, error) {
-				return d.Execs.Attach(ctx, everyone, string(id), execID, 0, io.Discard)
+			"attach": func(ctx context.Context, d *daemon, id session.ID, execID string, out io.Writer) (protocol.Record, error) {
+				return d.Execs.Attach(ctx, everyone, string(id), execID, 0, out)
 			},
-			"wait": func(ctx context.Context, d *daemon, id session.ID, execID string) (protocol.Record, error) {
+			"wait": func(ctx context.Context, d *daemon, id session.ID, execID string, _ io.Writer) (protocol.Record, error) {
 				return d.Execs.Wait(ctx, everyone, string(id), execID, time.Minute)
 			},
-			"poll": func(ctx context.Context, d *daemon, id session.ID, execID string) (protocol.Record, error) {
-				r, _, err := d.Execs.Read(ctx, everyone, string(id), execID, ops.ReadRequest{Offset: c.printed, Wait: time.Minute}, io.Discard)
+			"poll": func(ctx context.Context, d *daemon, id session.ID, execID string, out io.Writer) (protocol.Record, error) {
+				r, _, err := d.Execs.Read(ctx, everyone, string(id), execID, ops.ReadRequest{Offset: c.printed, Wait: time.Minute}, out)
 				return r, err
 			},
 		} {
@@ -66,7 +67,7 @@ func TestSandboxGoneUnderWhoeverWaits(t *testing.T) {
 }
 
 // waiting waits for the end of a command.
-type waiting func(ctx context.Context, d *daemon, id session.ID, execID string) (protocol.Record, error)
+type waiting func(ctx context.Context, d *daemon, id session.ID, execID string, out io.Writer) (protocol.Record, error)
 
 func goneUnder(t *testing.T, d *daemon, command string, printed int64, how string, wait waiting, stop func(*daemon, session.ID) error) (protocol.Record, error) {
 	t.Helper()
@@ -87,12 +88,16 @@ func goneUnder(t *testing.T, d *daemon, command string, printed int64, how strin
 		record protocol.Record
 		err    error
 	}
+	var shown counter
 	answers := make(chan answer, 1)
 	go func() {
-		r, err := wait(t.Context(), d, s.ID, execID)
+		r, err := wait(t.Context(), d, s.ID, execID, &shown)
 		answers <- answer{r, err}
 	}()
 	waitUntilPrinted()
+	if how != "wait" && how != "poll" { // which show nothing of before
+		testenv.Eventually(t, "the client has what was printed", func() bool { return shown.Load() == printed })
+	}
 	time.Sleep(50 * time.Millisecond) // for who waits to be there; what is too late is refused
 	if err := stop(d, s.ID); err != nil {
 		t.Fatal(err)
@@ -104,4 +109,12 @@ func goneUnder(t *testing.T, d *daemon, command string, printed int64, how strin
 func printedSo(d *daemon, id session.ID, printed int64) bool {
 	all, err := d.Execs.List(context.Background(), everyone, string(id))
 	return err == nil && len(all) == 1 && all[0].OutputBytes == printed && all[0].State == protocol.StateRunning
+}
+
+// counter counts what is written to it.
+type counter struct{ atomic.Int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.Add(int64(len(p)))
+	return len(p), nil
 }

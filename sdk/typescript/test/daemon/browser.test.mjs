@@ -1,6 +1,7 @@
 // The package in a browser: a page of another origin than the daemon's works with a session.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
@@ -74,8 +75,9 @@ async function visit(t, origin) {
       assert.equal(error.code, "ESRCH"); // they have ended
     }
     // Once the exit of a browser that died at its start was never told.
-    await Promise.race([ended, new Promise((late) => setTimeout(late, 10_000).unref())]);
-    browser.unref();
+    if (browser.exitCode === null && browser.signalCode === null) {
+      await once(browser, "exit", { signal: AbortSignal.timeout(10_000) }).catch(() => browser.unref());
+    }
     await rm(profile, { recursive: true, force: true, maxRetries: 10 });
   });
   return Promise.race([reported, ended.then((code) => assert.fail(`chromium ended with ${code}: ${log}`))]);
