@@ -230,7 +230,7 @@ var takers = map[string]func(greedy){
 	},
 	"requests under way, their goroutines and connections": func(g greedy) {
 		g.Cleanup(g.holds(300, g.header("GET", "/v1/events", "Accept: text/event-stream\r\n\r\n")))
-		g.refused(1, func(int) error {
+		g.refused(500, func(int) error { // all of them are under way by then
 			_, err := g.session.Exec(g.ctx, "true", nil)
 			return err
 		})
