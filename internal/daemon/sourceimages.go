@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
@@ -32,18 +33,17 @@ func (i *sourceImages) beingMade(ctx context.Context, image string) error {
 	if err != nil {
 		return nil //nolint:nilerr // Resolve says what is wrong with it
 	}
+	making := func(job jobs.Job) bool { return job.Name == name && !job.Ended() && job.Kind != jobs.Pull }
+	if !slices.ContainsFunc(i.library.Jobs.List(), making) {
+		return nil // as nearly always, which costs a create nothing
+	}
 	if _, err := i.library.Store.Inspect(ctx, name); !errdefs.Is(err, errdefs.NotFound) {
 		return nil //nolint:nilerr // it is there, or Resolve says what is wrong
 	}
 	if listed, open, err := i.library.Store.Listed(name); err != nil || !listed && !open {
 		return nil //nolint:nilerr // who may not use it is told nothing of it
 	}
-	for _, job := range i.library.Jobs.List() {
-		if job.Name == name && !job.Ended() && job.Kind != jobs.Pull {
-			return errdefs.New(errdefs.NotFound, "the image %q is being made: `sandkasten image jobs` shows how far it is, and `sandkasten image ls` which others there are", image).Because(errdefs.NoSuchImage)
-		}
-	}
-	return nil
+	return errdefs.New(errdefs.NotFound, "the image %q is being made: `sandkasten image jobs` shows how far it is, and `sandkasten image ls` which others there are", image).Because(errdefs.NoSuchImage)
 }
 
 // fetch is session.Options.FetchImage. An image of the store that came from
