@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -141,10 +142,7 @@ func TestBarrierHoldsUntilByteOrEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The write end must not live on in the child, or it would wait for itself.
-			c := &spawn.Cmd{Path: "/bin/true", Args: []string{"true"}, Steps: []spawn.Step{
-				{Name: "close", Nr: unix.SYS_CLOSE, Args: [6]uintptr{uintptr(p[1])}},
-				spawn.Barrier(p[0]),
-			}}
+			c := &spawn.Cmd{Path: "/bin/true", Args: []string{"true"}, Steps: append(spawn.CloseOthers(p[0]), spawn.Barrier(p[0]))}
 			proc, err := c.Clone()
 			if err != nil {
 				t.Fatal(err)
@@ -171,6 +169,41 @@ func TestBarrierHoldsUntilByteOrEnd(t *testing.T) {
 				t.Fatalf("child passed the barrier: %v", err)
 			}
 		})
+	}
+}
+
+// Children at barriers do not hold each other there: each ends when its own other side
+// does, whatever was open when it was cloned.
+func TestBarriersOfSeveralChildren(t *testing.T) {
+	const children = 3
+	var pairs [children][2]int
+	for i := range pairs {
+		if err := unix.Pipe2(pairs[i][:], unix.O_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var procs [children]*spawn.Process
+	for i, p := range pairs {
+		c := &spawn.Cmd{Path: "/bin/true", Args: []string{"true"}, Steps: append(spawn.CloseOthers(p[0]), spawn.Barrier(p[0]))}
+		var err error
+		if procs[i], err = c.Clone(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, p := range pairs { // the others wait on
+		unix.Close(p[1])
+		ended := make(chan error, 1)
+		go func() { ended <- procs[i].Wait() }()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, unix.EPROTO) {
+				t.Errorf("child %d passed the barrier: %v", i, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("child %d waits for another one's other side", i)
+		}
+		unix.Close(p[0])
+		unix.Close(procs[i].PidFD)
 	}
 }
 

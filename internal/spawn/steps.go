@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -32,6 +33,27 @@ func Barrier(fd int) Step {
 		Name: "barrier", Nr: unix.SYS_READ, Args: [6]uintptr{uintptr(fd), 0, 1},
 		Want: 1, HasWant: true,
 	}.point(1, datumOf(new(byte)))
+}
+
+// CloseOthers closes every descriptor but those. A child that waits at a barrier without
+// that keeps copies of all that the parent had open: connections, locks, and the other
+// sides of other children's barriers, so that two of them would wait for each other for
+// ever once the parent is gone. It is for children with shared memory: one with a copy
+// says by an open descriptor that it is not done.
+func CloseOthers(keep ...int) []Step {
+	var steps []Step
+	from := 0
+	closeUpTo := func(last uintptr) {
+		steps = append(steps, Step{Name: "close_range", Nr: unix.SYS_CLOSE_RANGE, Args: [6]uintptr{uintptr(from), last}})
+	}
+	for _, fd := range slices.Compact(slices.Sorted(slices.Values(keep))) {
+		if fd > from {
+			closeUpTo(uintptr(fd - 1))
+		}
+		from = fd + 1
+	}
+	closeUpTo(uintptr(^uint32(0)))
+	return steps
 }
 
 // Write writes text to fd.

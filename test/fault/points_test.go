@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/testenv"
 	sandkasten "github.com/sandkasten/sandkasten/sdk/go"
 )
 
@@ -220,6 +222,32 @@ func TestF06_CrashInReconciliation(t *testing.T) {
 			h.wantNothing()
 		})
 	}
+}
+
+// Runners that have just been cloned wait for the daemon. When it is killed they end,
+// and hold nothing of it: the next one gets its lock, its address and its clients.
+func TestF06_KillWithClonedRunners(t *testing.T) {
+	t.Parallel()
+	h := start(t, "", "SANDKASTEN_FAILPOINT=linux.create.cloned=sleep:30s")
+	var creating sync.WaitGroup
+	for range 8 {
+		creating.Go(func() {
+			_, _ = h.c.CreateSession(t.Context(), nil) // the daemon dies before it can answer
+		})
+	}
+	h.eventually(settle, func() error {
+		if all, err := testenv.Children(h.PID()); err != nil || len(all) < 2 { // as many as are made at once
+			return fmt.Errorf("runners %v, %w", all, err)
+		}
+		return nil
+	})
+	h.Kill() // none is further yet
+	creating.Wait()
+	h.SetEnv()
+	h.Start()
+	h.sh(h.create(nil), "true")
+	h.oracle()
+	h.wantNothing()
 }
 
 // The reaper and creates go on while a daemon is still putting in order what a

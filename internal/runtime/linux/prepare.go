@@ -216,7 +216,7 @@ func (p *prepared) clone() (*spawn.Process, error) {
 		Identity:   &spawn.Identity{UID: id, GID: id},
 		CgroupFD:   cgroupDir,
 		CloneFlags: namespaceFlags(),
-		Steps:      p.d.runnerSteps(tasks, ours, theirs),
+		Steps:      p.d.runnerSteps(tasks, theirs),
 	}
 	return cmd.Clone()
 }
@@ -276,14 +276,15 @@ func (p *prepared) discard() error {
 }
 
 // runnerSteps are the runner's first acts, up to its program's start.
-func (d *Driver) runnerSteps(tasks []int, ours, theirs int) []spawn.Step {
+func (d *Driver) runnerSteps(tasks []int, theirs int) []spawn.Step {
 	var steps []spawn.Step
 	for _, fd := range tasks {
 		steps = append(steps, spawn.Write("join memory cgroup", fd, "0"))
 	}
+	// Or copies of our own ends, this one's and other runners', would keep the barrier from
+	// ending with us.
+	steps = append(steps, spawn.CloseOthers(theirs, d.runner)...)
 	steps = append(steps,
-		// Or the copy of our own end would keep the barrier from ending with us.
-		spawn.Step{Name: "close", Nr: unix.SYS_CLOSE, Args: [6]uintptr{uintptr(ours)}},
 		spawn.Barrier(theirs),
 		spawn.Setgroups(),
 		spawn.Setsid(),
