@@ -135,8 +135,9 @@ func TestFirstBytesGoAtOnce(t *testing.T) {
 	if string(p.sh("echo ${EPOCHREALTIME:+it}").output) != "it\n" {
 		testenv.Unsupported(t, "no bash that tells microseconds")
 	}
+	const soon = 800 * time.Microsecond
 	best := time.Hour
-	for range 30 {
+	for tries := 0; best > soon && tries < 500; tries++ { // beside other load few are undisturbed
 		p.start(protocol.Exec{Accept: true, TimeoutMS: 10_000}, `echo ${EPOCHREALTIME/./}; sleep 0.01`)
 		if h, err := p.in.Next(); err != nil || h.Type != protocol.TypeAccepted {
 			t.Fatal(h.Type, err)
@@ -153,7 +154,7 @@ func TestFirstBytesGoAtOnce(t *testing.T) {
 		_, err = p.finish()
 		must(t, err)
 	}
-	if best > 800*time.Microsecond {
+	if best > soon {
 		t.Errorf("the first bytes took %v at best", best)
 	}
 }
