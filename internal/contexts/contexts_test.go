@@ -221,7 +221,8 @@ func TestTimeoutInterruptsAndThenKills(t *testing.T) {
 		return a
 	}
 	d.run(t, id, "x = 5")
-	if a := limited("import time; time.sleep(60)"); a.Cause != contexts.CauseTimeout || a.StateLost || a.Error.Name != "KeyboardInterrupt" {
+	// On a loaded machine the interrupt may come before the code has begun.
+	if a := limited("import time; time.sleep(60)"); a.Cause != contexts.CauseTimeout || a.StateLost || a.Error != nil && a.Error.Name != "KeyboardInterrupt" {
 		t.Errorf("%+v", a)
 	}
 	if a := d.run(t, id, "x"); mainText(a) != "5" || a.NewKernel {

@@ -291,7 +291,9 @@ class Bridge:
     def finish_whole(self, run):
         if not (run.replied and run.idle):
             return
-        cause = "completed"
+        # The interrupt may reach the kernel before it has begun with the code: then there is
+        # no error, and nothing of the code was run.
+        cause = "timeout" if run.timed_out else "completed"
         if run.error is not None:
             cause = "error"
             if run.error["name"] == "KeyboardInterrupt":
