@@ -5,9 +5,12 @@ import { api, look, run, step, url } from "./page.mjs";
 await run(async (page) => {
   const session = await api("POST", "/v1/sessions", { image: "base", name: "charts", memory_mb: 256 });
   await step("nothing yet", async () => {
+    // On a loaded machine the first sample is there before the page.
+    await page.route("**/stats/history*", (route) => route.fulfill({ json: { step_seconds: 10, samples: [] } }));
     await page.goto(`${url}/sessions/${session.id}?tab=charts`);
-    await page.getByText("Nothing yet").waitFor();
+    await page.getByText("Nothing yet", { exact: true }).waitFor();
     await look(page, "charts-empty");
+    await page.unroute("**/stats/history*");
   });
 
   await step("what it used", async () => {
