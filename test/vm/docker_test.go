@@ -61,7 +61,7 @@ sandkasten cp /var/tmp/copied $root:copied 2> /dev/null
 sandkasten exec $root 'echo kept > /kept'
 fork=$(sandkasten fork $root)
 sandkasten exec $fork 'cat /kept copied'
-sandkasten stop $root > /dev/null
+sandkasten stop $root > /dev/null 2>&1
 sandkasten start $root > /dev/null
 sandkasten exec $root 'cat /kept copied'
 stop

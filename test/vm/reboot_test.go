@@ -60,7 +60,7 @@ if sandkasten fsck > /dev/null; then echo nothing was cut off; fi
 start env SANDKASTEN_SESSIONS__SURVIVE_REBOOT=true
 for name in volatile durable stopped user; do
 	eval id=\$$name
-	echo $name $(sandkasten ls --all | grep $id | grep -o -w -e crashed -e stopped -e running)
+	echo $name $(sandkasten ls --all | grep $id | grep -o -w -e crashed -e stopped -e running | uniq)
 done
 for id in $durable $stopped $user; do
 	sandkasten start $id > /dev/null
