@@ -193,7 +193,7 @@ class Case:
 
         cancelled = self.side.cancel(session.exec, begun, **args)
         record = self.call(session.processes.get(args["exec_id"]).wait)
-        assert monotonic() - cancelled < 5  # of a minute, on a machine with other load
+        assert monotonic() - cancelled < 1
         return record
 
     def do_attach(self, session: Any, args: dict[str, Any]) -> Any:
