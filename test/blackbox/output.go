@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -37,7 +38,7 @@ func (o *output) started() { _ = o.w.Close() }
 
 // await returns when all is copied, which it is once no process has the pipe, or
 // after patience with an error that names those that have.
-func (o *output) await(patience time.Duration) (err error) {
+func (o *output) await(patience time.Duration) error {
 	defer func() { _ = o.r.Close() }()
 	select {
 	case <-o.done:
@@ -50,10 +51,11 @@ func (o *output) await(patience time.Duration) (err error) {
 // holders are the other processes that have the pipe. It reads all of /proc, which
 // is for failures only.
 func (o *output) holders() string {
-	pipe, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", o.r.Fd()))
+	info, err := o.r.Stat() // its Fd would make the copying uninterruptible
 	if err != nil {
 		return err.Error()
 	}
+	pipe := fmt.Sprintf("pipe:[%d]", info.Sys().(*syscall.Stat_t).Ino)
 	own := fmt.Sprintf("/proc/%d/", os.Getpid())
 	files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	found := map[string]bool{}

@@ -291,8 +291,8 @@ class Bridge:
     def finish_whole(self, run):
         if not (run.replied and run.idle):
             return
-        # The interrupt may reach the kernel before it has begun with the code: then there is
-        # no error, and nothing of the code was run.
+        # Whatever came of the interrupt: code may catch it, and a kernel that has not begun
+        # with the code runs nothing of it, without an error.
         cause = "timeout" if run.timed_out else "completed"
         if run.error is not None:
             cause = "error"

@@ -3,7 +3,6 @@ package ops_test
 import (
 	"context"
 	"io"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,15 +87,15 @@ func goneUnder(t *testing.T, d *daemon, command string, printed int64, how strin
 		record protocol.Record
 		err    error
 	}
-	var shown counter
+	shown := testenv.NewSignaler("four")
 	answers := make(chan answer, 1)
 	go func() {
-		r, err := wait(t.Context(), d, s.ID, execID, &shown)
+		r, err := wait(t.Context(), d, s.ID, execID, shown)
 		answers <- answer{r, err}
 	}()
 	waitUntilPrinted()
-	if how != "wait" && how != "poll" { // which show nothing of before
-		testenv.Eventually(t, "the client has what was printed", func() bool { return shown.Load() == printed })
+	if printed > 0 && how != "wait" && how != "poll" { // which show nothing of before
+		<-shown.Seen
 	}
 	time.Sleep(50 * time.Millisecond) // for who waits to be there; what is too late is refused
 	if err := stop(d, s.ID); err != nil {
@@ -109,12 +108,4 @@ func goneUnder(t *testing.T, d *daemon, command string, printed int64, how strin
 func printedSo(d *daemon, id session.ID, printed int64) bool {
 	all, err := d.Execs.List(context.Background(), everyone, string(id))
 	return err == nil && len(all) == 1 && all[0].OutputBytes == printed && all[0].State == protocol.StateRunning
-}
-
-// counter counts what is written to it.
-type counter struct{ atomic.Int64 }
-
-func (c *counter) Write(p []byte) (int, error) {
-	c.Add(int64(len(p)))
-	return len(p), nil
 }

@@ -1,5 +1,5 @@
-// Package contexts has the handlers of /v1 for code that runs in kernels, and the shapes
-// of contexts. What a run answers, and what comes of it, is internal/contexts'.
+// Package contexts has the routes and handlers of /v1 for code that runs in kernels, and the
+// shapes of contexts. What a run answers, and what comes of it, is internal/contexts'.
 package contexts
 
 import (
