@@ -99,6 +99,9 @@ func Tool(t testing.TB, module, pkg string) string {
 // buildOnce runs a command of Go that builds, "build" or "test", with flags.
 func buildOnce(t testing.TB, name, pkg, command string, flags ...string) string {
 	t.Helper()
+	// The path is in the name: the tests of two packages may have a program each
+	// that is called "crash", and one of them would run the other's.
+	name = filepath.Join(filepath.FromSlash(pkg), name)
 	once, _ := builds.LoadOrStore(name, sync.OnceValues(func() (string, error) { return build(t, name, pkg, command, flags) }))
 	out, err := once.(func() (string, error))()
 	if err != nil {

@@ -408,3 +408,13 @@ func TestBuildSaysWhatIsWrong(t *testing.T) {
 		t.Errorf("end %q", end)
 	}
 }
+
+// Programs of two packages are two files, whatever the last parts of their paths are.
+func TestBuildsOfTwoPackagesAreTwoFiles(t *testing.T) {
+	t.Parallel()
+	one := Build(t, "./internal/runtime/linux/testdata/crash", "failpoint")
+	other := Build(t, "./internal/runtime/docker/testdata/crash", "failpoint")
+	if one == other || filepath.Base(one) != filepath.Base(other) {
+		t.Fatalf("built as %s and %s, want one name in two places", one, other)
+	}
+}
