@@ -25,7 +25,7 @@ func giveImage(t *testing.T, cfg config.Config) {
 		t.Fatal(err)
 	}
 	archive, w := io.Pipe()
-	go func() { w.CloseWithError(flatten.Write(t.Context(), w, []string{testenv.BaseRootfs(t)})) }()
+	go func() { w.CloseWithError(flatten.Write(t.Context(), w, []string{testenv.ShellRootfs(t)})) }()
 	if _, err := store.Import(t.Context(), images.ImportRequest{Name: cfg.DefaultImage, Tar: archive}); err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func withPrograms(t *testing.T, programs map[string]string) io.Reader {
 		}
 	}
 	var archive bytes.Buffer
-	if err := flatten.Write(t.Context(), &archive, []string{top, testenv.BaseRootfs(t)}); err != nil {
+	if err := flatten.Write(t.Context(), &archive, []string{top, testenv.ShellRootfs(t)}); err != nil {
 		t.Fatal(err)
 	}
 	return &archive

@@ -31,7 +31,7 @@ import (
 func rootArchive(t *testing.T) []byte {
 	t.Helper()
 	var buf bytes.Buffer
-	if err := flatten.Write(t.Context(), &buf, []string{testenv.BaseRootfs(t)}); err != nil {
+	if err := flatten.Write(t.Context(), &buf, []string{testenv.ShellRootfs(t)}); err != nil {
 		t.Fatal(err)
 	}
 	return buf.Bytes()

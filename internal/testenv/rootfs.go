@@ -67,6 +67,50 @@ func BaseRootfs(t testing.TB) string {
 	return dir
 }
 
+// shellNeedsNot are the parts of base that a shell, coreutils and the like do
+// without: Python and Perl with their libraries, tables of encodings and time zones,
+// and what apt knows. They are five of six files.
+var shellNeedsNot = []string{
+	"usr/lib/python3*", "usr/bin/python3*", "usr/lib/*/perl*", "usr/lib/*/libperl*", "usr/bin/perl*", "usr/lib/*/libicu*",
+	"usr/lib/*/gconv", "usr/share/zoneinfo", "usr/share/perl*",
+	"usr/share/bash-completion", "usr/share/keyrings", "var/lib/dpkg", "var/lib/apt", "var/cache",
+}
+
+// ShellRootfs returns the directory of what BaseRootfs has for a shell and its
+// commands: for tests that import images and run a command or two, since each file
+// of an image costs an import a millisecond of a processor. The test must have
+// called NeedsRoot.
+func ShellRootfs(t testing.TB) string {
+	t.Helper()
+	from := BaseRootfs(t)
+	if os.Getenv(RootfsVar) != "" {
+		return from
+	}
+	dir, err := Fixture(base.name+"-shell-1", func(dir string) error {
+		if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // as the root of what it is made from
+			return err
+		}
+		args := []string{"-c", "-C", from, "--numeric-owner"}
+		for _, name := range shellNeedsNot {
+			args = append(args, "--exclude=./"+name)
+		}
+		pack := exec.CommandContext(t.Context(), "tar", append(args, ".")...)
+		unpack := exec.CommandContext(t.Context(), "tar", "-x", "-p", "-C", dir, "--numeric-owner")
+		var err error
+		if unpack.Stdin, err = pack.StdoutPipe(); err != nil {
+			return err
+		}
+		if err := pack.Start(); err != nil {
+			return err
+		}
+		return errors.Join(unpack.Run(), pack.Wait())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // ProgramsRootfs returns the directory of a Debian root file system with servers,
 // language runtimes and debuggers, for the long tier: it is some 1.2 GB. The
 // test must have called NeedsRoot.
