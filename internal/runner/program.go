@@ -220,13 +220,12 @@ func (p *program) exited() ending {
 // of that is done.
 func (p *program) kill(how ending) ending {
 	p.r.reaper.Go(func() {})
-	p.e.out.Flood() // a reader that is behind must not hold up the end
 	grace, ask := time.Duration(p.e.req.GraceMS)*time.Millisecond, unix.SIGTERM
 	if p.start.TTY {
 		ask = unix.SIGHUP
 	}
 	k := p.killing()
-	k.Terminate(ask, grace)
+	k.Terminate(ask, grace, p.e.out.Flood)
 	if !p.inGroup(func(Group) {}) {
 		// Stopped, it cannot start anything and adopts what the others orphan.
 		p.child.Signal(unix.SIGSTOP)

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,8 +12,12 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runner/shellproc"
 )
 
-// reportTime is for the shell when all of a stopped command's processes are gone.
-const reportTime = 500 * time.Millisecond
+const (
+	// reportTime is for the shell when all of a stopped command's processes are gone.
+	reportTime = 500 * time.Millisecond
+	// reportPatience is the same on a host that does not give the shell a processor.
+	reportPatience = 10 * time.Second
+)
 
 // stop ends the exec's processes: TERM, the grace of the request, KILL. The
 // shell stands still meanwhile and then skips what is left of the command. If
@@ -22,7 +27,6 @@ const reportTime = 500 * time.Millisecond
 func (s *shell) stop(x *run, how ending) ending {
 	s.r.reaper.Go(func() {})
 	s.proc.Hush()
-	x.e.out.Flood() // a reader that is behind must not hold up the end
 	k := s.killing(x.began)
 	skip, resume := s.r.dialect.Skip()
 	// Stopped first: else it would go on to the next command of a list as soon
@@ -31,7 +35,9 @@ func (s *shell) stop(x *run, how ending) ending {
 	if skip != 0 {
 		s.proc.Signal(skip)
 	}
-	k.Terminate(unix.SIGTERM, time.Duration(x.e.req.GraceMS)*time.Millisecond)
+	// A reader that is behind must not hold up what they write at their end. Before they
+	// are asked to end it holds them up, or they would write gigabytes on a busy host.
+	k.Terminate(unix.SIGTERM, time.Duration(x.e.req.GraceMS)*time.Millisecond, x.e.out.Flood)
 	k.Kill()
 	// What the shell writes from here on is about what happened to its
 	// children, and not the command's.
@@ -41,7 +47,7 @@ func (s *shell) stop(x *run, how ending) ending {
 	st, ok := shellproc.Report{}, false
 	if skip != 0 {
 		s.r.reaper.Go(func() { s.proc.Signal(unix.SIGCONT) })
-		st, ok = s.await(reportTime)
+		st, ok = s.awaitSkipped()
 	}
 	if !ok || s.proc.Send(resume) != nil {
 		// Nothing can be started between the last look and the end.
@@ -55,6 +61,24 @@ func (s *shell) stop(x *run, how ending) ending {
 	how.cwd = st.Cwd
 	s.last = how.code
 	return how
+}
+
+// awaitSkipped waits for the report of a shell that has been let go on. One that has
+// had no processor in reportTime would come out of the command, so it is not given up:
+// it would lose its variables and jobs.
+func (s *shell) awaitSkipped() (st shellproc.Report, ok bool) {
+	pid := s.proc.PID
+	before, known := proc.OwnCPU(pid)
+	for end := time.Now().Add(reportPatience); ; {
+		if st, ok = s.await(reportTime); ok || known != nil || time.Now().After(end) {
+			return st, ok
+		}
+		now, alive := s.r.procs.Read(strconv.Itoa(pid))
+		used, err := proc.OwnCPU(pid)
+		if !alive || !now.Alive || !now.Runnable || err != nil || used-before >= reportTime {
+			return st, false
+		}
+	}
 }
 
 // killing finds the processes of an exec that began then.

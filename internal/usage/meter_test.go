@@ -428,6 +428,29 @@ func TestTimeOfAStartAfterTheLastWrite(t *testing.T) {
 	})
 }
 
+// A session that was stopped at the last write and starts later lives from its start on,
+// not from that write.
+func TestTimeOfAStartThatNoMeterWrote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := start(t, m, usage.Options{})
+		r.Settled(t.Context())
+		s := r.create("a", "alice")
+		time.Sleep(10 * time.Second)
+		r.put(s, session.Stopped)
+		time.Sleep(14 * time.Second) // the meter writes, and not again until the end
+		s.LastActivity = time.Now()
+		r.put(s, session.Starting)
+		r.put(s, session.Running)
+		r.kill(m)
+		time.Sleep(2 * time.Second)
+
+		r = start(t, m, usage.Options{})
+		r.Settled(t.Context())
+		r.wantTime("alice", 12*time.Second)
+	})
+}
+
 // What was made, and stopped or ended again, after the last write counts, and nothing twice.
 func TestShortLivesAfterTheLastWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

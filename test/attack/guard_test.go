@@ -238,12 +238,17 @@ func (w *battery) steadyHost() (host, error) {
 	return last, nil
 }
 
+// deviceName is of the network device that attacks of this process try to make, so
+// that one which is there is theirs: nothing of the kernel's says who made a device,
+// and other programs of the host make some at any time.
+var deviceName = fmt.Sprintf("skx%d", os.Getpid())
+
 // traces are what mounts of the battery's have in their lines, and where its
 // control groups, devices and directories are. Daemons that are not of this process
 // stand beside it, and come and go with theirs.
 func (w *battery) traces() (places, patterns []string) {
 	places = []string{w.daemon.Data}
-	patterns = []string{"/sys/class/net/*", filepath.Join(w.daemon.Data, "sandboxes", "*")}
+	patterns = []string{filepath.Join("/sys/class/net", deviceName), filepath.Join(w.daemon.Data, "sandboxes", "*")}
 	for _, node := range w.nodes {
 		patterns = append(patterns, "/sys/fs/cgroup/sandkasten*/"+node+"/*", "/sys/fs/cgroup/*/sandkasten*/"+node+"/*")
 	}

@@ -10,10 +10,11 @@ import (
 )
 
 // reach is a program that tries to connect to addresses, and prints those that
-// it reached, which interfaces there are, and that it came to its end.
+// it reached, which interfaces there are and could be made, and that it came to its end.
 const reach = `
-import errno, os, socket, struct, sys
+import errno, fcntl, os, socket, struct, sys
 TARGETS = %s
+DEVICE = %s
 def got(what): print("reached", what, flush=True)
 for host, port in TARGETS:
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
@@ -43,6 +44,19 @@ for to in ("255.255.255.255", "224.0.0.251"):
     try:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1); s.sendto(b"x", (to, 5353)); got("sent to " + to)
     except OSError: pass
+def attribute(kind, value):
+    return struct.pack("HH", 4 + len(value), kind) + value + bytes(-len(value) %% 4)
+def new_link(kind): # RTM_NEWLINK, created and acknowledged
+    s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+    body = bytes(16) + attribute(3, DEVICE + b"\0") + attribute(18, attribute(1, kind))
+    s.send(struct.pack("IHHII", 16 + len(body), 16, 0x605, 1, 0) + body)
+    error, = struct.unpack_from("i", s.recv(4096), 16)
+    if error == 0: got("made a device: " + kind.decode())
+for kind in (b"dummy", b"bridge", b"veth", b"ifb"):
+    try: new_link(kind)
+    except OSError: pass
+try: fcntl.ioctl(s, 0x89a0, DEVICE + b"\0"); got("made a bridge")
+except OSError: pass
 for line in open("/proc/net/dev").readlines()[2:]:
     if not line.split(":")[0].strip() == "lo": got("an interface: " + line)
 for table in ("route", "arp", "ipv6_route"):
@@ -86,7 +100,7 @@ func (s *scene) reaches(t testing.TB, b *target, targets string) {
 	t.Helper()
 	names := fmt.Sprintf("[%q, %q, b%q, '/run/docker.sock', '/var/run/docker.sock', '/run/systemd/private', '/run/dbus/system_bus_socket']", s.socket, "\\0"+strings.TrimPrefix(s.abstract, "@"), "\\0"+strings.TrimPrefix(s.abstract, "@"))
 	names = strings.ReplaceAll(names, `\\0`, `\0`)
-	out := b.python(t, fmt.Sprintf(reach, targets, names))
+	out := b.python(t, fmt.Sprintf(reach, targets, fmt.Sprintf("b%q", deviceName), names))
 	reached, tried := strings.CutSuffix(out, "TRIED\n")
 	if !tried {
 		t.Fatalf("the attack did not come to its end: %s", out)

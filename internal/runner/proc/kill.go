@@ -26,10 +26,11 @@ type Killing struct {
 }
 
 // Terminate asks the processes to end by sig and waits until they have, but
-// not longer than grace.
-func (k Killing) Terminate(sig unix.Signal, grace time.Duration) {
+// not longer than grace. In between it calls asked.
+func (k Killing) Terminate(sig unix.Signal, grace time.Duration, asked func()) {
 	deadline := time.Now().Add(grace)
 	k.Signal(sig)
+	asked()
 	if !protection.Off(protection.KillResume) {
 		k.Signal(unix.SIGCONT) // or those that are stopped would not notice
 	}

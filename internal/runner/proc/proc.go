@@ -28,6 +28,7 @@ type Process struct {
 	Name        string        // as it calls itself, 15 bytes of anything
 	Alive       bool          // not a zombie
 	Stopped     bool          // by a signal or a tracer
+	Runnable    bool          // has a processor, or waits for one or for a disk
 	Start       uint64        // in ticks since boot: with the pid it names a process for good
 	CPU         time.Duration // with that of its children that have ended
 	Memory      int64         // resident, in bytes
@@ -167,7 +168,7 @@ func parseStat(line []byte) (Process, bool) {
 	}
 	// A program whose first thread has ended looks like a zombie, but runs.
 	dead := f[state][0] == 'X' || f[state][0] == 'Z' && (string(f[threads]) == "0" || string(f[threads]) == "1")
-	pr := Process{Name: string(line[open+1 : end]), Alive: !dead, Stopped: f[state][0] == 'T' || f[state][0] == 't'}
+	pr := Process{Name: string(line[open+1 : end]), Alive: !dead, Stopped: f[state][0] == 'T' || f[state][0] == 't', Runnable: f[state][0] == 'R' || f[state][0] == 'D'}
 	var ticks int64
 	for _, field := range f[cpu : cpu+4] {
 		n, err := strconv.ParseInt(string(field), 10, 64)
@@ -185,6 +186,18 @@ func parseStat(line []byte) (Process, bool) {
 	pr.Memory *= int64(os.Getpagesize())
 	pr.CPU = time.Duration(ticks) * tick
 	return pr, errors.Join(err[:]...) == nil
+}
+
+// OwnCPU is what all threads of a process have had of processors, without its children.
+func OwnCPU(pid int) (time.Duration, error) {
+	// A clock of a process, as clock_getcpuclockid makes it: the complement of the
+	// process above three bits, which say that it is the scheduler's clock.
+	const scheduler = 2
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|scheduler), &t); err != nil {
+		return 0, os.NewSyscallError("clock_gettime", err)
+	}
+	return time.Duration(t.Nano()), nil
 }
 
 // Signal sends sig to pr, and to no later process with the same pid.

@@ -19,6 +19,7 @@ func TestParseStat(t *testing.T) {
 	}{
 		{"42 (bash)" + fields("S", 1), Process{PID: 42, Parent: 7, Session: 9, Name: "bash", Alive: true, Start: 123456, CPU: 260 * time.Millisecond, Memory: int64(2 * os.Getpagesize())}, true},
 		{"42 (a) R 1 1 (b\n) c)" + fields("T", 1), Process{PID: 42, Parent: 7, Session: 9, Name: "a) R 1 1 (b\n) c", Alive: true, Stopped: true, Start: 123456, CPU: 260 * time.Millisecond, Memory: int64(2 * os.Getpagesize())}, true},
+		{"42 (busy)" + fields("R", 1), Process{PID: 42, Parent: 7, Session: 9, Name: "busy", Alive: true, Runnable: true, Start: 123456, CPU: 260 * time.Millisecond, Memory: int64(2 * os.Getpagesize())}, true},
 		{"42 ()" + fields("Z", 1), Process{PID: 42, Parent: 7, Session: 9, Start: 123456, CPU: 260 * time.Millisecond, Memory: int64(2 * os.Getpagesize())}, true},
 		{"42 (threads)" + fields("Z", 2), Process{PID: 42, Parent: 7, Session: 9, Name: "threads", Alive: true, Start: 123456, CPU: 260 * time.Millisecond, Memory: int64(2 * os.Getpagesize())}, true},
 		{"42 (bash) S 1 2", Process{}, false},

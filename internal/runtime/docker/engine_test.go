@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -182,6 +183,11 @@ func testLinks(t *testing.T, d *Driver) {
 	}
 	if n := relays(); n != "1" {
 		t.Errorf("%s relays of another driver", n)
+	}
+	var caps uint64 // that the relay can hand on; K16 of test/attack has no relay of its own
+	bound := x.run(t, `sed -n 's/^CapBnd:[[:space:]]*//p' /proc/$(pgrep -f '[r]unner relay')/status`)
+	if _, err := fmt.Sscanf(bound, "%x", &caps); err != nil || caps&^stage.WorkloadCaps != 0 {
+		t.Errorf("the relay's bounding set is %q, %v", bound, err)
 	}
 	if err := errors.Join(conn.Close(), other.Close()); err != nil {
 		t.Error(err)
