@@ -262,7 +262,7 @@ var Rules = map[string]Rule{
 	"internal/fsck":    {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
 	"internal/durable": {},
 	"internal/seal":    {Ours: []string{"internal/durable"}},
-	"internal/blob":    {Ours: []string{"internal/durable", "internal/errdefs"}},
+	"internal/blob":    {Ours: []string{"internal/errdefs"}},
 	"internal/blob/s3": {
 		Ours: []string{"internal/blob", "internal/errdefs", "internal/protection"}, Libraries: []string{"github.com/minio/minio-go/v7"},
 	},

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/sandkasten/sandkasten/internal/durable"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -28,6 +27,10 @@ import (
 // one while a file system is not mounted: what is not in that one is Unavailable
 // and not NotFound, and nothing is put there. In the marker is a random name of the
 // store, so that another store's marker is none of it.
+//
+// Each operation opens the directory once and works in what it has opened. So a file
+// system that is mounted over it, or unmounted, in the middle of an operation changes
+// nothing for that one: it finds blob and marker in the same directory, or neither.
 type Dir struct {
 	path   string
 	record string
@@ -51,7 +54,7 @@ func NewDir(path, record string) (*Dir, error) {
 		if named {
 			d.name.Store(&name)
 		}
-		if !named && at == path && d.marker() == nil { // of a version without names
+		if !named && at == path && d.isUnmarked() { // of a version without names
 			d.name.Store(new(string))
 		}
 	}
@@ -62,18 +65,47 @@ func NewDir(path, record string) (*Dir, error) {
 	return d, nil
 }
 
-// mark puts the marker there, unless it was there and is not any more.
+// open opens what is at the store's place now. The caller closes it.
+func (d *Dir) open() (*os.Root, error) {
+	dir, err := os.OpenRoot(d.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = d.elsewhere(nil)
+	}
+	return dir, err
+}
+
+// isUnmarked reports whether there is no marker at the store's place.
+func (d *Dir) isUnmarked() bool {
+	dir, err := d.open()
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	return d.marker(dir) == nil
+}
+
+// mark puts the marker in what is at the store's place.
 func (d *Dir) mark() error {
-	known, there := d.name.Load(), d.marker()
+	dir, err := d.open()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return d.markIn(dir)
+}
+
+// markIn puts the marker in a directory, unless it was there and is not any more.
+func (d *Dir) markIn(dir *os.Root) error {
+	known, there := d.name.Load(), d.marker(dir)
 	switch {
-	case known != nil && !d.present():
-		return d.elsewhere()
+	case known != nil && !d.isStore(dir):
+		return d.elsewhere(dir)
 	case known != nil:
 		return d.note(*known)
 	}
 	if there == nil || *there == "" {
 		there = new(strings.ToLower(rand.Text()))
-		if err := writeWhole(filepath.Join(d.path, marker), *there+"\n"); err != nil {
+		if err := writeWhole(dir, marker, *there+"\n"); err != nil {
 			return err
 		}
 	}
@@ -87,31 +119,55 @@ func (d *Dir) note(name string) error {
 	if noted, err := os.ReadFile(d.record); d.record == "" || err == nil && string(noted) == text {
 		return nil
 	}
-	return writeWhole(d.record, text)
+	beside, err := os.OpenRoot(filepath.Dir(d.record))
+	if err != nil {
+		return err
+	}
+	defer beside.Close()
+	return writeWhole(beside, filepath.Base(d.record), text)
 }
 
 // writeWhole writes a file so that a crash leaves all of it or what was there: with half
 // a name no store would be found again.
-func writeWhole(path, text string) error {
-	dir := filepath.Dir(path)
-	f, err := os.OpenFile(filepath.Join(dir, unfinished+strings.TrimPrefix(filepath.Base(path), ".")), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+func writeWhole(dir *os.Root, name, text string) error {
+	temporary := unfinished + strings.TrimPrefix(name, ".")
+	f, err := dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteString(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
+		err = dir.Rename(temporary, name)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+		return errors.Join(err, dir.Remove(temporary))
 	}
-	return durable.Sync(dir)
+	return syncNames(dir)
 }
 
-// marker returns the name in the marker, or nil if there is none. One that cannot be read
-// counts as the one that is expected.
-func (d *Dir) marker() *string {
-	text, err := os.ReadFile(filepath.Join(d.path, marker))
+// syncNames returns when the names in a directory are on the disk.
+func syncNames(dir *os.Root) error {
+	f, err := dir.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// readNames returns what is in a directory.
+func readNames(dir *os.Root) ([]string, error) {
+	f, err := dir.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	names, err := f.Readdirnames(-1)
+	return names, errors.Join(err, f.Close())
+}
+
+// marker returns the name in the marker of a directory, or nil if there is none. One that
+// cannot be read counts as the one that is expected.
+func (d *Dir) marker(dir *os.Root) *string {
+	text, err := dir.ReadFile(marker)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -121,16 +177,16 @@ func (d *Dir) marker() *string {
 	return new(strings.TrimSpace(string(text)))
 }
 
-// present reports whether the marker is there, as far as that is known.
-func (d *Dir) present() bool {
-	known, there := d.name.Load(), d.marker()
+// isStore reports whether a directory is the store's, as far as that is known.
+func (d *Dir) isStore(dir *os.Root) bool {
+	known, there := d.name.Load(), d.marker(dir)
 	return there != nil && (known == nil || *known == *there)
 }
 
-// elsewhere is the error of a directory that is not the store's.
-func (d *Dir) elsewhere() error {
+// elsewhere is the error of a directory that is not the store's, or of none.
+func (d *Dir) elsewhere(dir *os.Root) error {
 	what := "the host's disk for archives is not there now"
-	if d.marker() != nil {
+	if dir != nil && d.marker(dir) != nil {
 		what = "another store of archives is at the place of the host's"
 	}
 	return errdefs.New(errdefs.Unavailable, "%s: mount the right one at %s, or, if its archives are lost for good, remove %s and start the daemon again", what, d.path, d.record)
@@ -146,10 +202,16 @@ func (d *Dir) Put(ctx context.Context, key string, r io.Reader) (size int64, err
 		return 0, err
 	}
 	defer func() { err = unwritable(err) }()
-	if err := d.mark(); err != nil {
+	dir, err := d.open()
+	if err != nil {
 		return 0, fmt.Errorf("put %s: %w", key, err)
 	}
-	f, err := os.CreateTemp(d.path, unfinished) // mode 0600
+	defer dir.Close()
+	if err := d.markIn(dir); err != nil {
+		return 0, fmt.Errorf("put %s: %w", key, err)
+	}
+	temporary := unfinished + rand.Text()
+	f, err := dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return 0, fmt.Errorf("put %s: %w", key, err)
 	}
@@ -158,12 +220,12 @@ func (d *Dir) Put(ctx context.Context, key string, r io.Reader) (size int64, err
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), d.file(key))
+		err = dir.Rename(temporary, fileOf(key))
 	}
 	if err != nil {
-		return size, errors.Join(fmt.Errorf("put %s: %w", key, err), os.Remove(f.Name()))
+		return size, errors.Join(fmt.Errorf("put %s: %w", key, err), dir.Remove(temporary))
 	}
-	return size, durable.Sync(d.path)
+	return size, syncNames(dir)
 }
 
 // unwritable gives an error of the disk its code.
@@ -195,10 +257,15 @@ func (d *Dir) Open(_ context.Context, key string, offset int64) (_ io.ReadCloser
 	if err := CheckKey(key); err != nil {
 		return nil, err
 	}
-	// What is not a file, as a pipe, is not waited for.
-	f, err := os.OpenFile(d.file(key), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	dir, err := d.open()
 	if err != nil {
-		return nil, d.missing(key, "open", err)
+		return nil, fmt.Errorf("open %s: %w", key, err)
+	}
+	defer dir.Close()
+	// What is not a file, as a pipe, is not waited for.
+	f, err := dir.OpenFile(fileOf(key), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, d.missing(dir, key, "open", err)
 	}
 	defer func() {
 		if err != nil {
@@ -226,34 +293,49 @@ func (d *Dir) Stat(_ context.Context, key string) (Info, error) {
 	if err := CheckKey(key); err != nil {
 		return Info{}, err
 	}
-	info, err := os.Stat(d.file(key))
+	dir, err := d.open()
 	if err != nil {
-		return Info{}, d.missing(key, "stat", err)
+		return Info{}, fmt.Errorf("stat %s: %w", key, err)
+	}
+	defer dir.Close()
+	return d.statIn(dir, key)
+}
+
+func (d *Dir) statIn(dir *os.Root, key string) (Info, error) {
+	info, err := dir.Stat(fileOf(key))
+	if err != nil {
+		return Info{}, d.missing(dir, key, "stat", err)
 	}
 	return Info{Key: key, Size: info.Size(), ModTime: info.ModTime()}, nil
 }
 
 // List implements Store. A file that no Put can have written is passed over.
-func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+func (d *Dir) List(_ context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		if err := CheckPrefix(prefix); err != nil {
 			yield(Info{}, err)
 			return
 		}
-		entries, err := os.ReadDir(d.path)
-		if err == nil && d.name.Load() != nil && !d.present() {
-			err = d.elsewhere()
+		dir, err := d.open()
+		if err != nil {
+			yield(Info{}, fmt.Errorf("list blobs: %w", err))
+			return
+		}
+		defer dir.Close()
+		names, err := readNames(dir)
+		if err == nil && d.name.Load() != nil && !d.isStore(dir) {
+			err = d.elsewhere(dir)
 		}
 		if err != nil {
 			yield(Info{}, fmt.Errorf("list blobs: %w", err))
 			return
 		}
-		for _, e := range entries {
-			key := strings.ReplaceAll(e.Name(), "_", "/")
+		for _, name := range names {
+			key := strings.ReplaceAll(name, "_", "/")
 			if !strings.HasPrefix(key, prefix) || CheckKey(key) != nil {
 				continue
 			}
-			info, err := d.Stat(ctx, key)
+			info, err := d.statIn(dir, key)
 			if errors.Is(err, fs.ErrNotExist) { // deleted meanwhile
 				continue
 			}
@@ -269,44 +351,53 @@ func (d *Dir) Delete(_ context.Context, key string) error {
 	if err := CheckKey(key); err != nil {
 		return err
 	}
-	err := os.Remove(d.file(key))
+	dir, err := d.open()
+	if err != nil {
+		return fmt.Errorf("delete %s: %w", key, err)
+	}
+	defer dir.Close()
+	err = dir.Remove(fileOf(key))
 	if errors.Is(err, fs.ErrNotExist) {
-		if !d.present() {
-			return fmt.Errorf("delete %s: %w", key, d.elsewhere())
+		if !d.isStore(dir) {
+			return fmt.Errorf("delete %s: %w", key, d.elsewhere(dir))
 		}
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", key, err)
 	}
-	return durable.Sync(d.path)
+	return syncNames(dir)
 }
 
 // Sweep implements Store.
 func (d *Dir) Sweep(context.Context) error {
-	entries, err := os.ReadDir(d.path)
+	dir, err := d.open()
+	if err != nil {
+		return fmt.Errorf("sweep blobs: %w", err)
+	}
+	defer dir.Close()
+	names, err := readNames(dir)
 	if err != nil {
 		return fmt.Errorf("sweep blobs: %w", err)
 	}
 	var errs []error
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), unfinished) {
-			errs = append(errs, os.Remove(filepath.Join(d.path, e.Name())))
+	for _, name := range names {
+		if strings.HasPrefix(name, unfinished) {
+			errs = append(errs, dir.Remove(name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (d *Dir) file(key string) string {
-	return filepath.Join(d.path, strings.ReplaceAll(key, "/", "_"))
-}
+// fileOf is the name of the file of a key.
+func fileOf(key string) string { return strings.ReplaceAll(key, "/", "_") }
 
-// missing is the error of an operation on a file that could not be found.
-func (d *Dir) missing(key, op string, err error) error {
+// missing is the error of an operation on a file that could not be found in a directory.
+func (d *Dir) missing(dir *os.Root, key, op string, err error) error {
 	switch {
 	case !errors.Is(err, fs.ErrNotExist):
-	case !d.present():
-		err = d.elsewhere()
+	case !d.isStore(dir):
+		err = d.elsewhere(dir)
 	default:
 		return NotFound(key, err)
 	}

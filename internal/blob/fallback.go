@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"iter"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
 // Fallback is a store with another one behind it, which has older blobs: it is read
@@ -23,10 +25,8 @@ func (f *Fallback) Open(ctx context.Context, key string, offset int64) (io.ReadC
 	if err == nil {
 		return r, nil
 	}
-	if older, behindErr := f.behind.Open(ctx, key, offset); behindErr == nil {
-		return older, nil
-	}
-	return nil, err
+	older, behindErr := f.behind.Open(ctx, key, offset)
+	return older, f.choose(err, behindErr)
 }
 
 // Stat implements Store.
@@ -35,10 +35,17 @@ func (f *Fallback) Stat(ctx context.Context, key string) (Info, error) {
 	if err == nil {
 		return info, nil
 	}
-	if older, behindErr := f.behind.Stat(ctx, key); behindErr == nil {
-		return older, nil
+	older, behindErr := f.behind.Stat(ctx, key)
+	return older, f.choose(err, behindErr)
+}
+
+// choose is the error of what the first store has not, or fails to read. That there is no
+// such blob is known when both say so.
+func (f *Fallback) choose(err, behind error) error {
+	if behind == nil || errdefs.Is(err, errdefs.NotFound) {
+		return behind
 	}
-	return info, err
+	return err
 }
 
 // List implements Store. A blob that both have is the first one's.

@@ -19,6 +19,10 @@ func (downStore) Open(context.Context, string, int64) (io.ReadCloser, error) {
 	return nil, errdefs.New(errdefs.Unavailable, "down")
 }
 
+func (downStore) Stat(context.Context, string) (blob.Info, error) {
+	return blob.Info{}, errdefs.New(errdefs.Unavailable, "down")
+}
+
 func TestFallback(t *testing.T) {
 	t.Parallel()
 	first, behind := newDir(t), newDir(t)
@@ -51,8 +55,14 @@ func TestFallback(t *testing.T) {
 	if got := readAll(t, down, "old"); got != "old" {
 		t.Errorf("with a first store that is down: %q", got)
 	}
-	if _, err := down.Open(t.Context(), "none", 0); !errdefs.Is(err, errdefs.Unavailable) {
-		t.Errorf("a key that nobody can tell of: %v", err)
+	for name, f := range map[string]*blob.Fallback{"first": down, "behind": blob.NewFallback(first, downStore{behind})} {
+		_, opened := f.Open(t.Context(), "none", 0)
+		_, seen := f.Stat(t.Context(), "none")
+		for op, err := range map[string]error{"open": opened, "stat": seen} {
+			if !errdefs.Is(err, errdefs.Unavailable) {
+				t.Errorf("%s of a key that the other one lacks, while the store %s is down: %v", op, name, err)
+			}
+		}
 	}
 	if err := f.Delete(t.Context(), "both"); err != nil {
 		t.Fatal(err)

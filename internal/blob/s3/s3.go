@@ -355,11 +355,14 @@ func (s *Store) fail(ctx context.Context, op, key string, err error) error {
 	case minio.NoSuchBucket, "PermanentRedirect":
 		return errdefs.Wrap(err, errdefs.Unavailable, "the blob store does not know its bucket: the daemon's operator must make it, or correct its name and region")
 	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch", "AuthorizationHeaderMalformed", minio.InvalidRegion,
+		"ExpiredToken", "InvalidToken", "TokenRefreshRequired", "AllAccessDisabled", "AccountProblem",
 		"XAdminUserNotFound": // the last is versitygw's
-		return errdefs.Wrap(err, errdefs.Unavailable, "the blob store refuses the daemon's access key: its operator must correct the key, its secret, the region, or what the key may do")
+		return errdefs.Wrap(err, errdefs.Unavailable, "the blob store refuses the daemon's access key: its operator must correct the key, its secret or token, the region, or what the key may do")
+	case minio.RequestTimeTooSkewed, "RequestExpired":
+		return errdefs.Wrap(err, errdefs.Unavailable, "the blob store has another time than the daemon: its operator must set the host's clock")
 	}
 	if answer.Code == "" || answer.StatusCode >= http.StatusInternalServerError {
 		return errdefs.Wrap(err, errdefs.Unavailable, "the blob store does not answer: try again later")
 	}
-	return err
+	return errdefs.Wrap(err, errdefs.Unavailable, "the blob store refuses a request, as the daemon's log tells: try again later")
 }

@@ -321,6 +321,52 @@ func TestOperatorsMistakesAreClear(t *testing.T) {
 	}
 }
 
+// A store that refuses says nothing about a blob: it is in trouble until its operator
+// mends that, whatever the refusal is called.
+func TestRefusalsAreTheStoresTrouble(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	store := open(t, s.options(t, "snapshots"))
+	blobtest.Put(t, store, "a", []byte("kept"))
+	for _, test := range []struct {
+		status       int
+		code, client string
+	}{
+		{http.StatusBadRequest, "ExpiredToken", "refuses the daemon's access key"},
+		{http.StatusBadRequest, "InvalidToken", "refuses the daemon's access key"},
+		{http.StatusBadRequest, "TokenRefreshRequired", "refuses the daemon's access key"},
+		{http.StatusForbidden, "RequestTimeTooSkewed", "clock"},
+		{http.StatusForbidden, "AllAccessDisabled", "refuses the daemon's access key"},
+		{http.StatusForbidden, "QuotaExceeded", "refuses a request"},
+		{http.StatusUnauthorized, "NobodyKnows", "refuses a request"},
+		{http.StatusTooManyRequests, "TooManyRequests", "refuses a request"},
+		{http.StatusConflict, "OperationAborted", "refuses a request"},
+		{http.StatusInsufficientStorage, "XMinioStorageFull", "does not answer"},
+	} {
+		t.Run(test.code, func(t *testing.T) {
+			s.inject(func(w http.ResponseWriter, _ *http.Request) bool {
+				w.Header().Set("Content-Type", "application/xml")
+				w.WriteHeader(test.status)
+				fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", test.code)
+				return true
+			})
+			defer s.up()
+			_, put := store.Put(t.Context(), "b", strings.NewReader("x"))
+			_, opened := store.Open(t.Context(), "a", 0)
+			_, seen := store.Stat(t.Context(), "a")
+			for op, err := range map[string]error{"put": put, "open": opened, "stat": seen, "delete": store.Delete(t.Context(), "a")} {
+				blobtest.WantCode(t, op, err, errdefs.Unavailable)
+				if text := errdefs.MessageOf(err); op != "stat" && !strings.Contains(text, test.client) { // an answer to HEAD has no body
+					t.Errorf("%s tells clients %q, want %q in it", op, text, test.client)
+				}
+			}
+		})
+	}
+	if got := blobtest.Keys(t, store, ""); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("the store has %q", got)
+	}
+}
+
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	s := serveTLS(t)
