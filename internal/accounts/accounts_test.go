@@ -605,12 +605,12 @@ func TestDeletionIsResumed(t *testing.T) {
 		t.Errorf("alice is %+v, %v", u, err)
 	}
 	_, err := s.CreateUser(t.Context(), operator, accounts.UserRequest{Name: "alice"})
-	wantCode(t, "the name is free already", err, errdefs.AlreadyExists)
+	wantCode(t, "the name is free already", err, errdefs.Unavailable)
 	_, err = s.CreateKey(t.Context(), operator, accounts.KeyRequest{User: "alice"})
-	wantCode(t, "a key of one who is being deleted", err, errdefs.Conflict)
+	wantCode(t, "a key of one who is being deleted", err, errdefs.Unavailable)
 	active := accounts.Active
 	_, err = s.UpdateUser(t.Context(), operator, "alice", accounts.UserUpdate{State: &active})
-	wantCode(t, "undone", err, errdefs.Conflict)
+	wantCode(t, "undone", err, errdefs.Unavailable)
 
 	later := s.restarted()
 	later.wantRefused(k)

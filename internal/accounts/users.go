@@ -87,6 +87,9 @@ func (c caller) lendsUser(email, password string, role Role) error {
 func (a *Accounts) checkRoom(req UserRequest) error {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
+	if other := a.users[req.Name]; other != nil && other.State == Deleting {
+		return errDeleting(req.Name)
+	}
 	if a.users[req.Name] != nil || a.opts.Reserved(req.Name) || req.SelfMade && reserved[req.Name] {
 		err := errdefs.New(errdefs.AlreadyExists, "the name %s is taken; choose another", req.Name)
 		err.Field = "name"
@@ -381,5 +384,5 @@ func errEmailOpens() error {
 }
 
 func errDeleting(name string) error {
-	return errdefs.New(errdefs.Conflict, "user %s is being deleted", name)
+	return errdefs.New(errdefs.Unavailable, "user %s is being deleted, and the name is free then; try again", name)
 }

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"runtime"
 	"sync"
 
@@ -31,6 +32,19 @@ func NewTurns() *Turns { return newTurns(turnsOf(runtime.NumCPU())) }
 func turnsOf(processors int) int { return max(leastTurns, turnsPerCPU*processors) }
 
 func newTurns(most int) *Turns { return &Turns{most: most, owners: map[string]int{}} }
+
+// Most is how many there may be in all.
+func (t *Turns) Most() int { return t.most }
+
+// During counts a create of an owner until ctx ends, or refuses it.
+func (t *Turns) During(ctx context.Context, owner string) error {
+	end, err := t.Begin(owner)
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, end)
+	return nil
+}
 
 // Begin counts a create of an owner until end is called, or refuses it.
 func (t *Turns) Begin(owner string) (end func(), err error) {

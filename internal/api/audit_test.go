@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -211,5 +212,44 @@ func TestStrangersKeepHistory(t *testing.T) {
 	}
 	if err := log.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The audit log has the address of the client whom a trusted proxy speaks for, and nobody
+// else's word for it.
+func TestAuditOfClientsBehindProxies(t *testing.T) {
+	for _, tt := range []struct {
+		proxies api.Proxies
+		want    []string // of two clients, and of one who makes an address up
+	}{
+		{nil, []string{"10.0.0.1:4711", "10.0.0.1:4711", "10.0.0.1:4711"}},
+		{api.Proxies{netip.MustParsePrefix("10.0.0.0/8")}, []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}},
+	} {
+		dir := t.TempDir()
+		log, err := audit.Open(audit.Options{Dir: dir, MaxBytes: 1 << 20, MaxFiles: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handler := api.Handler(api.Options{Authenticator: threeKeys{}, Audit: log, Proxies: tt.proxies}, api.Surface{Name: "test", Routes: []api.Route{
+			{Pattern: "POST /things", Scope: api.Key, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})},
+		}})
+		for _, forwarded := range []string{"192.0.2.1", "192.0.2.2", "198.51.100.66, 192.0.2.3"} {
+			r := httptest.NewRequestWithContext(t.Context(), "POST", "http://localhost/things", nil)
+			r.RemoteAddr = "10.0.0.1:4711"
+			r.Header.Set("X-Api-Key", "alice")
+			r.Header.Set("X-Forwarded-For", forwarded)
+			handler.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		files, err := audit.Files(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		if _, err := audit.Verify(files, func(l audit.Line) error { got = append(got, l.Remote); return nil }); err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("trusting %v: the log has %q, %v; want %q", tt.proxies, got, err, tt.want)
+		}
+		if err := log.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -18,8 +19,7 @@ import (
 // Connections bounds how many connections clients have open. It is a collector
 // of metrics.
 type Connections struct {
-	most    int64 // 0 is no limit
-	open    atomic.Int64
+	kept    *keptConns
 	refused atomic.Int64
 	headers *headers.Room
 	proxies Proxies
@@ -37,10 +37,10 @@ const (
 // MaxFields is how many lines a request has before its body.
 const MaxFields = 256
 
-// NewConnections allows most connections at once; 0 is no limit. Those of proxies are of
-// many clients, and have no bound of one address.
+// NewConnections allows most connections at once, and half of them to one address; 0 is no
+// limit. Those of proxies are of many clients, and have no bound of one address.
 func NewConnections(most int, proxies Proxies) *Connections {
-	return &Connections{most: int64(most), proxies: proxies, headers: headers.NewRoom(unfinishedHeaders, unfinishedOfRemote), descriptors: maxDescriptors}
+	return &Connections{kept: newKeptConns(most), proxies: proxies, headers: headers.NewRoom(unfinishedHeaders, unfinishedOfRemote), descriptors: maxDescriptors}
 }
 
 // Bound returns a listener on whose connections headers are counted as they arrive, and
@@ -100,7 +100,8 @@ func wholeAnswer(status int, code, text string) []byte {
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\n%sConnection: close\r\n\r\n{\"error\":%q,\"code\":%q}\n", status, http.StatusText(status), retry, text, code)
 }
 
-// Watch has a server's connections counted, and those over the limit closed. A
+// Watch has a server's connections counted, and those over a limit closed: idle ones
+// first, the oldest of the address that has the most, and without any the new one. A
 // connection that a WebSocket or a tunnel has taken over is not counted any
 // more: it is a request under way.
 func (c *Connections) Watch(server *http.Server) {
@@ -108,15 +109,35 @@ func (c *Connections) Watch(server *http.Server) {
 		headers.Watch(conn, state)
 		switch state {
 		case http.StateNew:
-			if n := c.open.Add(1); c.most > 0 && n > c.most || c.scarce(conn) {
+			victim, ok := c.kept.add(conn, c.addressOf(conn), c.scarce(conn))
+			if victim != nil {
+				victim.Close() // the server notices, as if the client had closed it
+			}
+			if !ok {
 				c.refused.Add(1)
 				refuse(conn)
 			}
+		case http.StateIdle:
+			c.kept.idles(conn)
+		case http.StateActive:
+			c.kept.works(conn)
 		case http.StateClosed, http.StateHijacked:
-			c.open.Add(-1)
-		case http.StateActive, http.StateIdle:
+			c.kept.remove(conn)
 		}
 	}
+}
+
+// addressOf is what a connection counts for. The zero address has no bound of its own: of
+// a proxy that is trusted, and of this host's programs, among which may be one.
+func (c *Connections) addressOf(conn net.Conn) netip.Addr {
+	at, ok := conn.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	if a := at.AddrPort().Addr().Unmap(); !a.IsLoopback() && !c.proxies.Trust(a) {
+		return headers.Network(a)
+	}
+	return netip.Addr{}
 }
 
 // refuse answers what has not been asked yet. The client may be gone, or lose
@@ -147,8 +168,8 @@ func (c *Connections) Describe(out chan<- *prometheus.Desc) {
 
 // Collect is for the registry.
 func (c *Connections) Collect(out chan<- prometheus.Metric) {
-	out <- prometheus.MustNewConstMetric(connectionsDesc, prometheus.GaugeValue, float64(c.open.Load()))
-	out <- prometheus.MustNewConstMetric(connectionsLimitDesc, prometheus.GaugeValue, float64(c.most))
+	out <- prometheus.MustNewConstMetric(connectionsDesc, prometheus.GaugeValue, float64(c.kept.open()))
+	out <- prometheus.MustNewConstMetric(connectionsLimitDesc, prometheus.GaugeValue, float64(c.kept.most))
 	out <- prometheus.MustNewConstMetric(headersDesc, prometheus.GaugeValue, float64(c.headers.Used()))
 	out <- prometheus.MustNewConstMetric(headersOverDesc, prometheus.CounterValue, float64(c.headers.Refused()))
 	out <- prometheus.MustNewConstMetric(connectionsOverDesc, prometheus.CounterValue, float64(c.refused.Load()))

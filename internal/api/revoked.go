@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // serveWatched serves a request for as long as its credential is valid. What waits
 // for the client's bytes when the credential ends waits no longer.
 func (h *handler) serveWatched(w http.ResponseWriter, r *http.Request, route Route) {
 	watcher, ok := h.keys.(auth.Watcher)
-	if !ok {
+	if !ok || protection.Off(protection.StreamEnd) {
 		h.under.serve(w, r, route)
 		return
 	}

@@ -1,18 +1,13 @@
 package api_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/subtle"
-	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -148,70 +143,6 @@ func wantMetrics(t *testing.T, registry *prometheus.Registry, want map[string]fl
 			t.Errorf("%s is %g, %v; want %g", name, n, ok, value)
 		}
 	}
-}
-
-// A connection over the limit is told so and closed; one that ends makes room.
-func TestConnections(t *testing.T) {
-	connections := api.NewConnections(2, nil)
-	server := httptest.NewUnstartedServer(nil)
-	server.Config = api.NewServer(handler(t), slog.New(slog.DiscardHandler))
-	connections.Watch(server.Config)
-	server.Listener = quiet(t)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Config.Serve(server.Listener) }()
-	t.Cleanup(func() {
-		if err := server.Config.Close(); err != nil {
-			t.Error(err)
-		}
-		<-ended
-	})
-	open := func() (net.Conn, int) {
-		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		if _, err := io.WriteString(conn, "GET /public HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			return conn, 0 // it was closed before the answer came through
-		}
-		defer response.Body.Close()
-		return conn, response.StatusCode
-	}
-	first, status := open()
-	if _, second := open(); status != http.StatusOK || second != http.StatusOK {
-		t.Fatalf("the first two: %d, %d", status, second)
-	}
-	if _, status := open(); status != http.StatusServiceUnavailable && status != 0 {
-		t.Errorf("over the limit: %d", status)
-	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(connections)
-	wantMetrics(t, registry, map[string]float64{"sandkasten_http_connections_refused_total": 1, "sandkasten_http_connections_limit": 2})
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if _, status := open(); status == http.StatusOK {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("there is no room after one has closed")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-func quiet(t *testing.T) net.Listener {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
 }
 
 // changing has one quota for all, which a test changes between requests.

@@ -43,11 +43,9 @@ func (d *Daemon) admitSession(gate *admission.Gate) func(context.Context, string
 			return err
 		}
 		if owner != "" && ctx.Done() != nil { // not for a snapshot, and what has no end cannot be counted
-			end, err := turns.Begin(owner)
-			if err != nil {
+			if err := turns.During(ctx, owner); err != nil {
 				return err
 			}
-			context.AfterFunc(ctx, end)
 		}
 		if err := gate.Admit(ctx); err != nil {
 			return err

@@ -121,14 +121,14 @@ type count struct {
 func NewConn(conn net.Conn, limits Limits, room *Room) *Conn {
 	c := &Conn{Conn: conn, limits: limits, room: room}
 	if at, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
-		c.from = group(at.AddrPort().Addr())
+		c.from = Network(at.AddrPort().Addr())
 	}
 	return c
 }
 
-// group is what connections of one remote are counted by: all of an IPv6 network that one
+// Network is what connections of one remote are counted by: all of an IPv6 network that one
 // customer has are one.
-func group(a netip.Addr) netip.Addr {
+func Network(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is4() {
 		return a

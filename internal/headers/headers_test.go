@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,72 @@ import (
 	"github.com/sandkasten/sandkasten/internal/headers"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
+
+// fromAddresses is a listener whose connections come from the addresses that are told it.
+type fromAddresses struct {
+	net.Listener
+	next chan string
+}
+
+func (l fromAddresses) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &addressedConn{conn, net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(<-l.next), 4711))}, nil
+}
+
+type addressedConn struct {
+	net.Conn
+	remote net.Addr
+}
+
+func (c *addressedConn) RemoteAddr() net.Addr { return c.remote }
+
+// Room is of all together, of each address, and of each /64 of IPv6. An address of many
+// clients, as a proxy's, has that of all.
+func TestRoomByAddress(t *testing.T) {
+	const part = 4000
+	for name, tt := range map[string]struct {
+		from []string // each sends a part of a header; the last one is refused, and nobody else
+		used int64
+	}{
+		"of one address":   {[]string{"198.51.100.1", "198.51.100.1", "198.51.100.1"}, 2 * part},
+		"of all":           {[]string{"198.51.100.1", "198.51.100.2", "198.51.100.3", "198.51.100.4", "198.51.100.5", "198.51.100.6"}, 5 * part},
+		"of one /64":       {[]string{"2001:db8::1", "2001:db8:0:1::1", "2001:db8::ffff:2", "2001:db8::3"}, 3 * part},
+		"of mapped ones":   {[]string{"198.51.100.1", "::ffff:198.51.100.1", "198.51.100.1"}, 2 * part},
+		"of a shared one":  {[]string{"10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1"}, 5 * part},
+		"of its neighbour": {[]string{"10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.1.1", "10.0.1.1", "10.0.1.1"}, 5 * part},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			from := fromAddresses{l, make(chan string, 1)}
+			s := startOn(t, from, 5*part+part/2, 2*part+part/2, func(a netip.Addr) bool { return a == netip.MustParseAddr("10.0.0.1") })
+			const begun = "GET / HTTP/1.1\r\nHost: x\r\nA: "
+			for i, address := range tt.from {
+				from.next <- address
+				conn := s.dial()
+				if _, err := io.WriteString(conn, begun+strings.Repeat("x", part-len(begun))); err != nil {
+					t.Fatal(err)
+				}
+				if i < len(tt.from)-1 {
+					s.wantRoom(int64(i+1) * part)
+					continue
+				}
+				if answer, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || answer.StatusCode != http.StatusServiceUnavailable {
+					t.Errorf("%+v, %v", answer, err)
+				}
+			}
+			s.wantRoom(tt.used)
+			if n := s.room.Refused(); n != 1 {
+				t.Errorf("%d were refused", n)
+			}
+		})
+	}
+}
 
 // served is a server whose headers are bounded, and what it has heard.
 type served struct {
@@ -27,6 +94,11 @@ func start(t *testing.T, all, perAddress int64) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startOn(t, l, all, perAddress, nil)
+}
+
+func startOn(t *testing.T, l net.Listener, all, perAddress int64, shared func(netip.Addr) bool) *served {
+	t.Helper()
 	room := headers.NewRoom(all, perAddress)
 	server := &http.Server{
 		ConnState: headers.Watch,
@@ -37,7 +109,7 @@ func start(t *testing.T, all, perAddress int64) *served {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- server.Serve(headers.Listener{Listener: l, Room: room, Limits: headers.Limits{
+		ended <- server.Serve(headers.Listener{Listener: l, Room: room, Shared: shared, Limits: headers.Limits{
 			Fields: 100, Bytes: 8 << 10,
 			TooLarge: []byte("HTTP/1.1 431 Too Large\r\nContent-Length: 0\r\n\r\n"), Scarce: []byte("HTTP/1.1 503 Scarce\r\nContent-Length: 0\r\n\r\n"),
 		}})

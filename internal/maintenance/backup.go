@@ -223,7 +223,7 @@ func moveFile(from, to string) error {
 	}
 	info, err := f.Stat()
 	if err == nil {
-		err = writeFile(to, f, info.Size())
+		err = writeFile(to, f, info.Size(), maxBackupFile)
 	}
 	return errors.Join(err, f.Close())
 }
@@ -247,6 +247,11 @@ func unpackBackup(path, dir string) (m BackupManifest, err error) {
 		return m, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	archive, err := f.Stat()
+	if err != nil {
+		return m, err
+	}
+	most := min(maxBackupFile, archive.Size()) // it is not compressed, and has no holes
 	in := tar.NewReader(f)
 	for first := true; ; first = false {
 		h, err := in.Next()
@@ -270,7 +275,7 @@ func unpackBackup(path, dir string) (m BackupManifest, err error) {
 		}
 		switch h.Name {
 		case backupDB, "api_key", "preview_secret", "node", "secrets_key", "snapshot_key":
-			if err := writeFile(filepath.Join(dir, h.Name), in, h.Size); err != nil {
+			if err := writeFile(filepath.Join(dir, h.Name), in, h.Size, most); err != nil {
 				return m, err
 			}
 		}
@@ -281,9 +286,9 @@ func unpackBackup(path, dir string) (m BackupManifest, err error) {
 	return m, nil
 }
 
-func writeFile(path string, r io.Reader, size int64) error {
-	if size > maxBackupFile {
-		return fmt.Errorf("%s has %d bytes", filepath.Base(path), size)
+func writeFile(path string, r io.Reader, size, most int64) error {
+	if size > most {
+		return fmt.Errorf("%s has %d bytes, more than %d", filepath.Base(path), size, most)
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

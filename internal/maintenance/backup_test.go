@@ -2,7 +2,10 @@ package maintenance
 
 import (
 	"archive/tar"
+	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -217,6 +220,63 @@ func TestRestoreRefuses(t *testing.T) {
 	if err := lock.Release(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A file that claims more than a backup can have is refused before any of it is written: by
+// its length, and by holes, which would be written as zeros.
+func TestRestoreRefusesHugeFiles(t *testing.T) {
+	dir := t.TempDir()
+	manifest := func(out *tar.Writer) error { return addBytes(out, backupManifest, []byte(`{"format":1}`)) }
+	for name, tt := range map[string]struct {
+		add  func(out *tar.Writer) error
+		rest string // behind what the library writes
+		want string
+	}{
+		"over the bound": {func(out *tar.Writer) error {
+			return out.WriteHeader(&tar.Header{Name: backupDB, Mode: 0o600, Size: maxBackupFile + 1})
+		}, strings.Repeat("x", 1<<20), "has 8589934593 bytes, more than"},
+		"a hole of 8 GiB": {func(*tar.Writer) error { return nil }, sparse(t, backupDB, maxBackupFile), "has 8589934592 bytes, more than"},
+	} {
+		var text bytes.Buffer
+		out := tar.NewWriter(&text)
+		if err := errors.Join(manifest(out), out.Flush(), tt.add(out)); err != nil {
+			t.Fatal(err)
+		}
+		path, into := filepath.Join(dir, name), t.TempDir()
+		write(t, path, text.String()+tt.rest)
+		if _, err := unpackBackup(path, into); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if left, err := os.ReadDir(into); err != nil || len(left) > 0 {
+			t.Errorf("%s: it has written %v, %v", name, left, err)
+		}
+	}
+}
+
+// sparse is a file of GNU tar's that is one hole of that size.
+func sparse(t *testing.T, name string, size int64) string {
+	t.Helper()
+	var text bytes.Buffer
+	out := tar.NewWriter(&text)
+	err := out.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Format: tar.FormatGNU, Typeflag: tar.TypeReg})
+	if err := errors.Join(err, out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	block := text.Bytes()[:512]
+	number := func(at int, n int64) {
+		copy(block[at:], binary.BigEndian.AppendUint64([]byte{0x80, 0, 0, 0}, uint64(n)))
+	}
+	block[156] = 'S'
+	number(386, size) // the first entry of the map of what is there: nothing, at the end
+	number(398, 0)
+	number(483, size)
+	copy(block[148:], "        ")
+	sum := 0
+	for _, b := range block {
+		sum += int(b)
+	}
+	copy(block[148:], fmt.Sprintf("%06o\x00 ", sum))
+	return string(block) + strings.Repeat("\x00", 1024)
 }
 
 func TestBackupWithoutADatabase(t *testing.T) {

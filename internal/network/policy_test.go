@@ -92,6 +92,33 @@ func TestLimitsAreThoseOfThePolicy(t *testing.T) {
 	}
 }
 
+// What a policy may ask for is bounded, connections by the operator too, and the bound is
+// named in the refusal.
+func TestPoliciesAskForNoMoreThanTheyMay(t *testing.T) {
+	for about, c := range map[string]struct {
+		policy   Policy
+		operator Operator
+		field    string // "" where it is allowed
+		most     string
+	}{
+		"as many as the operator lets it":       {Policy{Mode: Internet, MaxConnections: 50}, Operator{MaxConnections: 50}, "", ""},
+		"more than the operator lets it":        {Policy{Mode: Internet, MaxConnections: 51}, Operator{MaxConnections: 50}, "network.max_connections", "50"},
+		"with a list of its own, too":           {Policy{Mode: Allow, Allow: []string{"good.test"}, MaxConnections: 4096}, Operator{MaxConnections: 50}, "network.max_connections", "50"},
+		"the most that there can be":            {Policy{Mode: Internet, MaxConnections: MostConnections}, Operator{}, "", ""},
+		"more than there can be":                {Policy{Mode: Internet, MaxConnections: MostConnections + 1}, Operator{}, "network.max_connections", "4096"},
+		"more, whatever the operator says":      {Policy{Mode: Internet, MaxConnections: MostConnections + 1}, Operator{MaxConnections: 1 << 20}, "network.max_connections", "4096"},
+		"more new ones in a second than may be": {Policy{Mode: Internet, ConnectionsPerSecond: MostConnectionsPerSecond + 1}, Operator{}, "network.connections_per_second", "10000"},
+		"more bytes than can be counted":        {Policy{Mode: Internet, MaxMB: MostMB + 1}, Operator{}, "network.max_mb", "1099511627776"},
+		"a negative rate":                       {Policy{Mode: Internet, MaxMbit: -1}, Operator{}, "network.max_mbit", "negative"},
+	} {
+		_, err := Compile(c.policy, c.operator)
+		e, ok := errors.AsType[*errdefs.Error](err)
+		if c.field == "" && err != nil || c.field != "" && (!ok || e.Code != errdefs.InvalidArgument || e.Field != c.field || !strings.Contains(e.Message, c.most)) {
+			t.Errorf("%s: %v", about, err)
+		}
+	}
+}
+
 func TestConnections(t *testing.T) {
 	private := Operator{AllowPrivate: true, Groups: map[string][]string{"team": {"wiki.test", "198.51.100.9:22"}}}
 	for _, c := range []struct {

@@ -33,7 +33,7 @@ const (
 	ProgramMode     Protection = "programmode"
 	RunnerSignals   Protection = "runner-signals"
 	EnvironmentWall Protection = "environment"
-	NoSuid          Protection = "nosuid" // of the root file system
+	NoSuid          Protection = "nosuid" // of the root file system and the disks
 	Reaping         Protection = "reaping"
 )
 
@@ -103,6 +103,7 @@ const (
 	OwnPassword   Protection = "own-password"  // is changed by who knows it, or may all that it gives
 	Inspect       Protection = "inspect"       // is a right of its own, for admins
 	PreviewEnd    Protection = "preview-end"   // with the credential that a preview token was made with
+	StreamEnd     Protection = "stream-end"    // with the credential that it was opened with
 	CookieRoutes  Protection = "cookie-routes" // that take a cookie: none that leads into a sandbox
 	CookieFlags   Protection = "cookie-flags"  // which keep it from scripts and from other sites
 	Frames        Protection = "frames"        // of other sites, which show no page of ours
@@ -119,7 +120,8 @@ const (
 	MaxConnections Protection = "connections"
 	OwnerShare     Protection = "owner-share" // of all connections
 	CutOnChange    Protection = "cut-on-change"
-	SecretMask     Protection = "secret-mask" // in what a host repeats
+	SecretMask     Protection = "secret-mask"  // in what a host repeats
+	WebRequests    Protection = "web-requests" // of one sandbox at once, through the daemon's proxy
 )
 
 // What the daemon takes from a runner, and what it and the command line say to

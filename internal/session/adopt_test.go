@@ -251,7 +251,7 @@ func TestStuckRemovalHoldsUpNobody(t *testing.T) {
 	h := newHost(t)
 	synctest.Test(t, func(t *testing.T) {
 		d := h.start(t)
-		stuck := d.create(t, session.CreateRequest{})
+		stuck := d.create(t, session.CreateRequest{Name: "stuck"})
 		good := d.create(t, session.CreateRequest{})
 		d.stop()
 		h.driver.KillRunner(t, stuck.Sandbox)
@@ -269,7 +269,9 @@ func TestStuckRemovalHoldsUpNobody(t *testing.T) {
 		}
 		d.output(t, good.ID, "true")
 		d.want(t, stuck.ID, session.Stopping)
+		_, err := d.Sessions.Create(t.Context(), everyone, session.CreateRequest{Name: "stuck"})
 		close(free)
+		wantCode(t, err, errdefs.Unavailable) // until it is removed
 		if err := d.Sessions.Destroy(t.Context(), everyone, stuck.ID); err != nil {
 			t.Error(err)
 		}

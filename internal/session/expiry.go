@@ -66,8 +66,8 @@ func (c *core) claim(ctx context.Context, made *entry, limit room, possible func
 	s := made.snapshot()
 	for {
 		e, first, err := c.enter(made, limit)
-		if err == nil || errdefs.Is(err, errdefs.AlreadyExists) {
-			return e, first, err
+		if err == nil || errdefs.Is(err, errdefs.AlreadyExists) || errdefs.Is(err, errdefs.Unavailable) {
+			return e, first, err // whose name is taken needs no room
 		}
 		if impossible := possible(ctx); impossible != nil {
 			return nil, false, impossible

@@ -73,6 +73,8 @@ func (c *Sessions) Start(ctx context.Context, p auth.Principal, id ID) (_ Sessio
 	case s.State.Alive():
 	case s.State == Stopped:
 		err = c.boot(ctx, e)
+	case s.State == Stopping && s.End == Stopped:
+		err = errdefs.New(errdefs.Unavailable, "session %s is being stopped; try again", s.ID)
 	default:
 		err = notRunning(s)
 	}

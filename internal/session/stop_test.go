@@ -187,6 +187,8 @@ func TestStopGoesOnWhereItStopped(t *testing.T) {
 			if s := d.want(t, s.ID, session.Stopping); s.End != session.Stopped {
 				t.Errorf("on its way to %q", s.End)
 			}
+			_, startErr := d.Sessions.Start(t.Context(), everyone, s.ID)
+			wantCode(t, startErr, errdefs.Unavailable)
 			err = nil
 			if err := c.again(d, t.Context(), s.ID); err != nil {
 				t.Fatal(err)

@@ -3,7 +3,9 @@ package v1_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"reflect"
@@ -12,11 +14,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/events"
 	"github.com/sandkasten/sandkasten/internal/events/sources"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // withEvents has a daemon tell what happens.
@@ -333,6 +337,92 @@ func TestManyEventStreamsAreSmall(t *testing.T) {
 	t.Logf("%d streams take %d KiB, %d KiB each", streams, took>>10, took>>10/streams)
 	if took > most {
 		t.Errorf("%d streams take %d MiB", streams, took>>20)
+	}
+}
+
+// waiting is how many requests wait or stream.
+func (s *server) waiting(t *testing.T) float64 {
+	t.Helper()
+	families, err := s.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != "sandkasten_http_requests_in_flight" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			if m.GetLabel()[0].GetValue() == "long" {
+				return m.GetGauge().GetValue()
+			}
+		}
+	}
+	t.Fatal("there is no such metric")
+	return 0
+}
+
+// A stream and a command under way cost the same however many headers they were asked for
+// with.
+func TestHeldRequestsKeepNoHeaders(t *testing.T) {
+	hub := events.NewHub(events.Options{})
+	s := start(t, withEvents(hub))
+	path := s.create(t)
+	s.exec(t, path, "mkfifo held")
+	sized := func() int {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	cost := func(fields int, method, path, body string) int {
+		t.Helper()
+		const many = 50
+		text := method + " " + path + " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + aliceKey + "\r\nContent-Type: application/json\r\n"
+		for i := range fields {
+			text += fmt.Sprintf("X-Field-%d: %s\r\n", i, strings.Repeat("v", 90))
+		}
+		text += fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
+		before := sized()
+		var held []net.Conn
+		for range many {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, conn)
+			_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+			if _, err := io.WriteString(conn, text); err != nil {
+				t.Fatal(err)
+			}
+			if method == "GET" {
+				if answer, err := http.ReadResponse(bufio.NewReaderSize(conn, 512), nil); err != nil || answer.StatusCode != 200 {
+					t.Fatalf("%+v, %v", answer, err)
+				}
+			}
+		}
+		testenv.Eventually(t, "all are under way", func() bool {
+			return s.waiting(t) == many
+		})
+		took := (sized() - before) / many
+		for _, conn := range held {
+			conn.Close()
+		}
+		testenv.Eventually(t, "all have ended", func() bool {
+			return s.waiting(t) == 0
+		})
+		return took
+	}
+	for what, ask := range map[string][3]string{
+		"a stream of events": {"GET", "/v1/events", ""},
+		"a wait for a shell": {"POST", path + "/exec", `{"cmd":"cat held","on_disconnect":"kill"}`},
+	} {
+		cost(1, ask[0], ask[1], ask[2]) // what the first ones make once
+		few, lots := cost(1, ask[0], ask[1], ask[2]), cost(220, ask[0], ask[1], ask[2])
+		t.Logf("%s: %d bytes with one field, %d with 220", what, few, lots)
+		if lots > few+24<<10 { // the emptied map; with the headers it is 60 KiB and more
+			t.Errorf("%s with 220 fields holds %d bytes, one with one field %d", what, lots, few)
+		}
 	}
 }
 

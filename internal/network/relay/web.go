@@ -81,12 +81,12 @@ type webProxy struct {
 }
 
 func newWebProxy(r *Relay) *webProxy {
-	p := &webProxy{relay: r, incoming: make(chan net.Conn), asking: make(chan struct{}, maxRequests), closed: make(chan struct{})}
+	p := &webProxy{relay: r, incoming: make(chan net.Conn), asking: make(chan struct{}, protection.Wider(protection.WebRequests, maxRequests, 100)), closed: make(chan struct{})}
 	silent := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // a sandbox can cause any of it
 	p.server = &http.Server{
 		Handler: p, DisableGeneralOptionsHandler: true, // which would answer OPTIONS * in the host's place
 		ErrorLog: silent, ReadHeaderTimeout: webHeader, IdleTimeout: webIdle, MaxHeaderBytes: webRequest, ConnState: headers.Watch,
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: 256 << 10, MaxReceiveBufferPerStream: 64 << 10},
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: protection.Wider(protection.WebRequests, maxStreams, 100), MaxReceiveBufferPerConnection: 256 << 10, MaxReceiveBufferPerStream: 64 << 10},
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			if bounded, ok := conn.(*headers.Conn); ok {
 				conn = bounded.Conn
@@ -100,7 +100,7 @@ func newWebProxy(r *Relay) *webProxy {
 	}
 	p.forget()
 	p.proxy = &httputil.ReverseProxy{
-		Rewrite: p.rewrite, FlushInterval: -1, ErrorLog: silent, ErrorHandler: notReached, Transport: p, ModifyResponse: hideSecrets,
+		Rewrite: p.rewrite, FlushInterval: -1, ErrorLog: silent, ErrorHandler: notReached, Transport: p, ModifyResponse: answered,
 	}
 	return p
 }
@@ -134,7 +134,8 @@ func (p *webProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !ok || !whole {
 		return nil, errors.New("a request of no connection")
 	}
-	r = r.WithContext(plain)
+	held, _ := plain.Value(headersKey{}).(*heldHeaders)
+	r = held.sending(r, plain)
 	if web.secure == "" {
 		return p.plain.Load().RoundTrip(r)
 	}
@@ -145,6 +146,7 @@ type (
 	webConnKey  struct{}
 	secretsKey  struct{} // of those that a request may be filled with
 	untracedKey struct{} // of a request's context before ReverseProxy's
+	headersKey  struct{} // of *heldHeaders
 )
 
 // secretsFor are those that a request may be filled with.
@@ -325,7 +327,10 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				// The answer has to be looked at for what was sent, whatever the secrets are then.
 				ctx = context.WithValue(ctx, secretsKey{}, p.relay.secretsOf(web.secure))
 			}
-			p.proxy.ServeHTTP(finalOnly{w}, r.WithContext(context.WithValue(ctx, untracedKey{}, ctx)))
+			held := &heldHeaders{asked: r}
+			ctx = context.WithValue(ctx, headersKey{}, held)
+			held.proxied = r.WithContext(context.WithValue(ctx, untracedKey{}, ctx))
+			p.proxy.ServeHTTP(finalOnly{w}, held.proxied)
 			return
 		}
 	}
@@ -423,6 +428,14 @@ func (p *webProxy) rewrite(pr *httputil.ProxyRequest) {
 // partial are the fields by which a client asks for a part of an answer: of a value that is
 // cut in two nobody sees that it is one. The answer is whole without them.
 var partial = []string{"Range", "If-Range"}
+
+// answered is for each answer before its body, which may be a stream of hours.
+func answered(answer *http.Response) error {
+	if held, ok := answer.Request.Context().Value(headersKey{}).(*heldHeaders); ok {
+		held.drop()
+	}
+	return hideSecrets(answer)
+}
 
 // hideSecrets takes out of an answer what the host repeats of its request, whatever the
 // answer says that its body is.

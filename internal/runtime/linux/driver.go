@@ -98,6 +98,8 @@ type Driver struct {
 
 	failing atomic.Pointer[map[process]bool] // the runners of sandboxes whose disk has had an error
 
+	makeReady func(context.Context) (*prepared, error) // prepare
+
 	wg         sync.WaitGroup // of the restocking and of what keeps turns
 	quit       chan struct{}  // closed by Close
 	mu         sync.Mutex
@@ -128,6 +130,7 @@ func New(opts Options) (*Driver, error) {
 		boots:      newBoots(goruntime.NumCPU()),
 		quit:       make(chan struct{}),
 	}
+	d.makeReady = d.prepare
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

@@ -43,6 +43,13 @@ const readyRunners = 4
 // its session's first command wants the same processors.
 const restockPause = 25 * time.Millisecond
 
+// After a failure the next runner is tried after a pause, which doubles: what the host is
+// short of does not come back by asking for it at each create.
+const (
+	firstRetry = time.Second
+	lastRetry  = time.Minute
+)
+
 // take returns a prepared runner, from the shelf or made now.
 func (d *Driver) take(ctx context.Context) (*prepared, error) {
 	d.mu.Lock()
@@ -81,20 +88,28 @@ func (d *Driver) restock() {
 	}
 	d.restocking = true
 	d.wg.Go(func() {
-		select {
-		case <-time.After(restockPause):
-		case <-d.quit:
-		}
+		d.awaitRestock(restockPause)
+		retry := time.Duration(0)
 		for d.wantsMore() {
-			p, err := d.prepare(context.Background()) //nolint:forbidigo // ends with the shelf, which Close ends
+			p, err := d.makeReady(context.Background()) //nolint:forbidigo // ends with the shelf, which Close ends
 			if err != nil {
-				d.opts.Log.Warn("prepare a runner for the next sandbox", "err", err)
-				d.stopRestocking()
-				return
+				retry = min(max(2*retry, firstRetry), lastRetry)
+				d.opts.Log.Warn("prepare a runner for the next sandbox", "again_in", retry, "err", err)
+				d.awaitRestock(retry)
+				continue
 			}
+			retry = 0
 			d.shelve(p)
 		}
 	})
+}
+
+// awaitRestock waits, or until the driver is closed.
+func (d *Driver) awaitRestock(pause time.Duration) {
+	select {
+	case <-time.After(pause):
+	case <-d.quit:
+	}
 }
 
 // wantsMore reports whether another runner is wanted, and ends the restocking
@@ -104,12 +119,6 @@ func (d *Driver) wantsMore() bool {
 	defer d.mu.Unlock()
 	d.restocking = !d.closed && len(d.shelf) < readyRunners
 	return d.restocking
-}
-
-func (d *Driver) stopRestocking() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.restocking = false
 }
 
 func (d *Driver) shelve(p *prepared) {

@@ -200,7 +200,7 @@ func (k *Keeper) Attachable(ctx context.Context, u User) (volume runtime.Workspa
 	case err != nil:
 		return "", false, err
 	case w.State == WorkspaceDeleting:
-		return "", false, errdefs.New(errdefs.Unavailable, "workspace %s is being removed; try again", w.ID)
+		return "", false, errRemoved(w.ID)
 	case w.State == WorkspaceCreating:
 		err = k.makeVolume(ctx, &w)
 	}
@@ -208,6 +208,11 @@ func (k *Keeper) Attachable(ctx context.Context, u User) (volume runtime.Workspa
 		return "", false, err
 	}
 	return w.Volume, false, k.touchWorkspace(ctx, w)
+}
+
+// errRemoved is for who wants a workspace of an id whose last one is not gone yet.
+func errRemoved(id string) error {
+	return errdefs.New(errdefs.Unavailable, "workspace %s is being removed; try again", id)
 }
 
 // addWorkspace makes a workspace that does not exist. The caller has its lock.
@@ -238,7 +243,9 @@ func (k *Keeper) addWorkspace(ctx context.Context, owner string, req WorkspaceRe
 
 // addRow writes the row of a workspace that does not exist, if there is room for it.
 func (k *Keeper) addRow(ctx context.Context, w Workspace) error {
-	if _, err := k.find(ctx, w.Owner, w.ID); err == nil {
+	if found, err := k.find(ctx, w.Owner, w.ID); err == nil && found.State == WorkspaceDeleting {
+		return errRemoved(w.ID)
+	} else if err == nil {
 		return errdefs.New(errdefs.AlreadyExists, "there is a workspace %s already", w.ID) // which takes no room
 	}
 	if err := k.sessions.Keep(ctx, w.Owner, w.SizeMB, k.opts.MaxCount); err != nil {
