@@ -470,11 +470,11 @@ var Rules = map[string]Rule{
 var Drivers = DriverRules{
 	Contract: "internal/runtime",
 	Shared:   []string{"multidriver", "runtimetest"},
-	Names:    []string{"native", "docker"},
+	Names:    []string{"native", "docker", "k8s"},
 	Table:    "internal/drivers",
 	Neutral: []string{
-		"internal/admission", "internal/config", "internal/daemon", "internal/datadir", "internal/doctor", "internal/fsck", "internal/hostcheck", "internal/images",
-		"internal/maintenance", "internal/reaper", "internal/sandbox",
+		"internal/admission", "internal/api", "internal/config", "internal/daemon", "internal/datadir", "internal/doctor", "internal/fsck", "internal/hostcheck", "internal/images",
+		"internal/maintenance", "internal/orchestrator", "internal/reaper", "internal/sandbox", "internal/session",
 	},
 }
 

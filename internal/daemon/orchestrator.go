@@ -38,6 +38,7 @@ func newOrchestrator(cfg config.Config, rows orchestrator.Store, manager *sessio
 		Drivers:      cfg.Drivers(),
 		DefaultMode:  o.DefaultMode,
 		Modes:        o.Modes,
+		Planned:      drivers.Planned,
 		DefaultImage: cmp.Or(o.DefaultImage, cfg.DefaultImage),
 		ImageAliases: o.ImageAliases,
 		Workspace:    keptWorkspace(o),

@@ -21,7 +21,7 @@ var (
 const dockerName = "docker"
 
 func dockerRow() Row {
-	return Row{Name: dockerName, Open: openDocker, Uses: dockerUses, LoadsImages: true}
+	return Row{Name: dockerName, Title: "Docker", Open: openDocker, Uses: dockerUses, LoadsImages: true}
 }
 
 // openDocker makes a driver that is named by the installation: another daemon's

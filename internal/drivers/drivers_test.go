@@ -72,10 +72,18 @@ func TestAbilitiesAreFoundByAssertion(t *testing.T) {
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, row := range table() {
-		if row.Name == "" || seen[row.Name] || strings.ContainsAny(row.Name, "_/.") || row.Open == nil || row.Uses == nil {
+		if row.Name == "" || seen[row.Name] || strings.ContainsAny(row.Name, "_/.") || row.Open == nil || row.Uses == nil || row.Title == "" || Planned(row.Name) {
 			t.Errorf("%+v", row)
 		}
 		seen[row.Name] = true
+	}
+	for name, title := range planned() {
+		if seen[name] || title == "" || Title(name) != title {
+			t.Errorf("%q is planned as %q", name, title)
+		}
+	}
+	if got := Title(runtime.Native) + Title("none"); got != "native" || Planned("none") {
+		t.Errorf("titles %q", got)
 	}
 	if Names()[0] != runtime.Native {
 		t.Errorf("the default is %s: ids without a driver are %s's", Names()[0], runtime.Native)

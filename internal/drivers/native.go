@@ -22,7 +22,7 @@ var (
 
 func nativeRow() Row {
 	return Row{
-		Name: runtime.Native, Open: openNative, Inspect: inspectNative, Uses: nativeUses,
+		Name: runtime.Native, Title: "native", Open: openNative, Inspect: inspectNative, Uses: nativeUses,
 		HostKernel: true, MaxSandboxes: linux.MaxSandboxes,
 		Mend: "run the daemon outside of chroots and of containers that may not make user namespaces and mounts",
 	}

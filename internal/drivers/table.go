@@ -21,7 +21,8 @@ func table() []Row { return []Row{nativeRow(), dockerRow()} }
 
 // Row is what the rest of the program knows of a driver before there is one.
 type Row struct {
-	Name string // in the configuration, in ids and in the API
+	Name  string // in the configuration, in ids and in the API
+	Title string // in sentences for people
 
 	// Open makes the driver that cfg wants. The caller closes it.
 	Open func(cfg config.Config, store *images.Store, log *slog.Logger) (HostDriver, error)
@@ -59,6 +60,21 @@ func Names() []string {
 		names = append(names, row.Name)
 	}
 	return names
+}
+
+// planned are drivers that the API has names for and no build has, with their titles.
+func planned() map[string]string { return map[string]string{"k8s": "Kubernetes"} }
+
+// Planned reports whether a name is that of a driver that no build has yet.
+func Planned(name string) bool { return planned()[name] != "" }
+
+// Title is what people call a driver, or "" if there is none of that name.
+func Title(name string) string {
+	row, err := Find(name)
+	if err != nil {
+		return planned()[name]
+	}
+	return row.Title
 }
 
 // Find returns the row of a driver.

@@ -132,6 +132,7 @@ type Options struct {
 	Drivers      []string          // of the core, the default first
 	DefaultMode  string            // of requests without one; the default driver's
 	Modes        map[string]string // the driver of a mode, where it is not the one of its name
+	Planned      func(string) bool // modes whose driver no build has yet; nil is none
 	DefaultImage string            // the core's
 	ImageAliases map[string]string // the core's name of an image that clients call otherwise
 	Workspace    string            // a kept one of each owner, for all its sessions; "" gives each session its own
@@ -190,6 +191,9 @@ func New(o Options) *Service {
 	o.MemoryEvery = cmp.Or(o.MemoryEvery, 5*time.Minute)
 	if o.DiskLimited == nil {
 		o.DiskLimited = func(string, bool) bool { return true }
+	}
+	if o.Planned == nil {
+		o.Planned = func(string) bool { return false }
 	}
 	if o.InMemory == nil {
 		o.InMemory = func(string) bool { return false }

@@ -21,7 +21,7 @@ import (
 type Options struct {
 	Store   Store
 	Driver  runtime.Driver
-	Drivers []string // that sessions may be of, the default first: runtime.Native
+	Drivers []string // that sessions may be of, the default first: the one that ids need not name
 	Creator Creator  // the driver itself; a pool goes in front of it here
 
 	// DiskLimited reports whether one of Drivers holds a limit of what a sandbox
@@ -153,7 +153,7 @@ func (o Options) withDefaults() Options {
 		o.Creator = o.Driver
 	}
 	if len(o.Drivers) == 0 {
-		o.Drivers = []string{runtime.Native}
+		o.Drivers = []string{runtime.ID("").Driver()}
 	}
 	if o.Reserved == nil {
 		o.Reserved = func(runtime.ID) bool { return false }
