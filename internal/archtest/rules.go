@@ -50,7 +50,7 @@ var Rules = map[string]Rule{
 	// its daemon.
 	"internal/drivers": {
 		Ours: []string{
-			"internal/config", "internal/datadir", "internal/images", "internal/installation", "internal/runnerbin", "internal/runtime", "internal/runtime/docker",
+			"internal/config", "internal/datadir", "internal/errdefs", "internal/images", "internal/installation", "internal/runnerbin", "internal/runtime", "internal/runtime/docker",
 			"internal/runtime/linux", "internal/runtime/multidriver", "internal/sandbox/stage", "internal/smallfile",
 		},
 	},
@@ -259,7 +259,7 @@ var Rules = map[string]Rule{
 		Ours:      []string{"internal/accounts", "internal/accounts/browser", "internal/accounts/inspections", "internal/accounts/oidc", "internal/clock", "internal/errdefs", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/scope", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces", "internal/usage", "internal/history"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
-	"internal/fsck":    {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
+	"internal/fsck":    {Ours: []string{"internal/errdefs", "internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
 	"internal/durable": {},
 	"internal/seal":    {Ours: []string{"internal/durable"}},
 	"internal/blob":    {Ours: []string{"internal/durable", "internal/errdefs"}},

@@ -200,10 +200,10 @@ func (s *Service) StorageUnbounded(x Session) bool {
 	return !s.opts.DiskLimited(s.driverOf(x), defaults.ReadonlyRoot)
 }
 
-// keptWorkspace is the workspace that x shares with others of its owner, or "". The
-// default driver alone has such.
+// keptWorkspace is the workspace that x shares with others of its owner, or "". One
+// driver alone has such.
 func (s *Service) keptWorkspace(x Session) string {
-	if s.driverOf(x) != s.opts.Drivers[0] {
+	if s.driverOf(x) != s.opts.Keeper {
 		return ""
 	}
 	return s.opts.Workspace
