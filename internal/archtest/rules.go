@@ -420,6 +420,7 @@ var Rules = map[string]Rule{
 		TestOnly: true, Libraries: []string{unix},
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/sandbox/netns", "internal/testenv", "protocol"},
 	},
+	"internal/runtime/runtimetest/far":         {TestOnly: true, Ours: []string{"internal/errdefs", "internal/runtime", "internal/runtime/runtimetest"}},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
 	"test/limits":          {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox"}},
 	"test/ratios":          {TestOnly: true, Ours: []string{"internal/testenv", "test/blackbox"}, Libraries: []string{unix}},
