@@ -50,7 +50,7 @@ var Rules = map[string]Rule{
 	// its daemon.
 	"internal/drivers": {
 		Ours: []string{
-			"internal/config", "internal/datadir", "internal/images", "internal/installation", "internal/runnerbin", "internal/runtime", "internal/runtime/docker",
+			"internal/config", "internal/datadir", "internal/errdefs", "internal/images", "internal/installation", "internal/runnerbin", "internal/runtime", "internal/runtime/docker",
 			"internal/runtime/linux", "internal/runtime/multidriver", "internal/sandbox/stage", "internal/smallfile",
 		},
 	},
@@ -259,7 +259,7 @@ var Rules = map[string]Rule{
 		Ours:      []string{"internal/accounts", "internal/accounts/browser", "internal/accounts/inspections", "internal/accounts/oidc", "internal/clock", "internal/errdefs", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/scope", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces", "internal/usage", "internal/history"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
-	"internal/fsck":    {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
+	"internal/fsck":    {Ours: []string{"internal/errdefs", "internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
 	"internal/durable": {},
 	"internal/seal":    {Ours: []string{"internal/durable"}},
 	"internal/blob":    {Ours: []string{"internal/errdefs"}},
@@ -420,6 +420,7 @@ var Rules = map[string]Rule{
 		TestOnly: true, Libraries: []string{unix},
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/sandbox/netns", "internal/testenv", "protocol"},
 	},
+	"internal/runtime/runtimetest/far":         {TestOnly: true, Ours: []string{"internal/errdefs", "internal/runtime", "internal/runtime/runtimetest"}},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
 	"test/limits":          {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox"}},
 	"test/ratios":          {TestOnly: true, Ours: []string{"internal/testenv", "test/blackbox"}, Libraries: []string{unix}},
@@ -470,11 +471,11 @@ var Rules = map[string]Rule{
 var Drivers = DriverRules{
 	Contract: "internal/runtime",
 	Shared:   []string{"multidriver", "runtimetest"},
-	Names:    []string{"native", "docker"},
+	Names:    []string{"native", "docker", "k8s"},
 	Table:    "internal/drivers",
 	Neutral: []string{
-		"internal/admission", "internal/config", "internal/daemon", "internal/datadir", "internal/doctor", "internal/fsck", "internal/hostcheck", "internal/images",
-		"internal/maintenance", "internal/reaper", "internal/sandbox",
+		"internal/admission", "internal/api", "internal/config", "internal/daemon", "internal/datadir", "internal/doctor", "internal/fsck", "internal/hostcheck", "internal/images",
+		"internal/maintenance", "internal/orchestrator", "internal/reaper", "internal/sandbox", "internal/session",
 	},
 }
 

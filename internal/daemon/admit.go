@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/doctor"
+	"github.com/sandkasten/sandkasten/internal/drivers"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session"
 )
 
 // admit logs what has to be mended and refuses a host on which sandboxes
@@ -35,22 +39,43 @@ func admit(ctx context.Context, log *slog.Logger, findings []doctor.Finding) err
 	return fmt.Errorf("this host is not ready (`sandkasten doctor` tells all of it):\n%w", errors.Join(fatal...))
 }
 
-// admitSession asks for room for another session of an owner.
-func (d *Daemon) admitSession(gate *admission.Gate) func(context.Context, string) error {
+// admitSession asks for room for another session of an owner, where its driver makes it.
+func (d *Daemon) admitSession(gate *admission.Gate) func(context.Context, session.Admission) error {
 	turns := admission.NewTurns()
-	return func(ctx context.Context, owner string) error {
-		if err := d.usage.Check(owner); err != nil {
+	return func(ctx context.Context, a session.Admission) error {
+		if err := d.usage.Check(a.Owner); err != nil {
 			return err
 		}
-		if owner != "" && ctx.Done() != nil { // not for a snapshot, and what has no end cannot be counted
-			if err := turns.During(ctx, owner); err != nil {
+		if a.Owner != "" && ctx.Done() != nil { // not for a snapshot, and what has no end cannot be counted
+			if err := turns.During(ctx, a.Owner); err != nil {
 				return err
 			}
 		}
-		if err := gate.Admit(ctx); err != nil {
+		if err := roomOf(d.drivers, a.Driver, gate)(ctx); err != nil {
 			return err
 		}
-		return d.ballast.Whole(ctx)
+		return d.ballast.Whole(ctx) // which holds the rows, wherever the sandbox is
+	}
+}
+
+// admitTime is how long a remote driver may take to say whether it has room.
+const admitTime = 10 * time.Second
+
+// roomOf refuses another sandbox of a driver: this host's gate does, or the driver where
+// its sandboxes are elsewhere.
+func roomOf(set *drivers.Set, driver string, gate *admission.Gate) func(context.Context) error {
+	remote := set.Elsewhere(driver)
+	if remote == nil {
+		return gate.Admit
+	}
+	return func(ctx context.Context) error {
+		asking, cancel := context.WithTimeout(ctx, admitTime)
+		defer cancel()
+		err := remote.Admit(asking)
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			return errdefs.Wrap(err, errdefs.Unavailable, "the driver %s does not say in time whether it has room for another session; try again", driver)
+		}
+		return err
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/clock"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/datadir"
+	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/reaper"
 	"github.com/sandkasten/sandkasten/internal/scope"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
@@ -23,14 +24,14 @@ func (d *Daemon) openBeside(ctx context.Context, rows *store.Store, stores datad
 		return err
 	}
 	d.scopes = scope.New(scope.Options{Store: rows, Sessions: d.manager.Sessions, Ready: d.manager.Ready, Log: d.log})
-	d.named = newOrchestrator(d.cfg, rows, d.manager, d.artifacts, d.drivers.DiskLimited, d.log)
+	d.named = newOrchestrator(d.cfg, rows, d.manager, d.artifacts, d.drivers, d.log)
 	times := &clock.Keeper{Read: clock.Host("/proc"), Rows: rows, Set: d.clockSet, Log: d.log}
 	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Log: d.log, Every: d.cfg.ReaperInterval, Align: times.Align})
 	return times.Align(ctx) // before anybody compares times of rows
 }
 
-func workspaceOptions(cfg config.Workspace, rows workspaces.WorkspaceStore) workspaces.WorkspaceOptions {
-	if !cfg.Enabled {
+func workspaceOptions(cfg config.Workspace, set *drivers.Set, rows workspaces.WorkspaceStore) workspaces.WorkspaceOptions {
+	if !cfg.Enabled || set.WorkspaceDriver == "" {
 		return workspaces.WorkspaceOptions{}
 	}
 	return workspaces.WorkspaceOptions{

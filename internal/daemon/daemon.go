@@ -58,6 +58,9 @@ type Options struct {
 	Service *service.Manager // that started this process; nil is nobody
 	Log     *slog.Logger
 
+	// Drivers are those that a configuration may name beside the table's.
+	Drivers []drivers.Row
+
 	// StopSessions has Run stop the sessions of all owners, which keep their
 	// files, and return. There is no pool then.
 	StopSessions bool
@@ -301,21 +304,25 @@ func (d *Daemon) listen(ctx context.Context) error {
 }
 
 func (d *Daemon) openDrivers(ctx context.Context, imageStore *images.Store) error {
-	set, err := drivers.Open(d.cfg, imageStore, d.log)
+	set, err := drivers.Open(ctx, d.cfg, imageStore, d.log, d.opts.Drivers...)
 	if err != nil {
 		return err
 	}
 	d.drivers = set
 	d.closers = append(d.closers, set.Close)
-	return admit(ctx, d.log, append(hostcheck.Drivers(ctx, set), hostcheck.Image(ctx, imageStore, d.cfg.DefaultImage)))
+	findings := hostcheck.Drivers(ctx, set)
+	if !set.Parts[0].OwnImages {
+		findings = append(findings, hostcheck.Image(ctx, imageStore, d.cfg.DefaultImage))
+	}
+	return admit(ctx, d.log, findings)
 }
 
 func sessionOptions(cfg config.Config, rows *store.Store, set *drivers.Set, imageStore *images.Store, hub *events.Hub, log *slog.Logger) session.Options {
 	return session.Options{
 		Store:  rows,
-		Driver: set.Driver, Drivers: cfg.Drivers(), DiskLimited: set.DiskLimited,
-		Images: imageStore,
-		Log:    log,
+		Driver: set.Driver, Drivers: cfg.Drivers(), DiskLimited: set.DiskLimited, Remote: set.IsElsewhere, WorkspaceDriver: set.WorkspaceDriver,
+		Images: imageStore, ImagesOf: imagesOf(set, imageStore),
+		Log: log,
 		Defaults: session.Defaults{
 			Image:        cfg.DefaultImage,
 			TTL:          cfg.SessionTTL,
@@ -338,7 +345,7 @@ func sessionOptions(cfg config.Config, rows *store.Store, set *drivers.Set, imag
 		},
 		Events:                hub,
 		Networks:              networkOptions(cfg, rows, set, log),
-		Workspaces:            workspaceOptions(cfg.Workspace, sources.Workspaces(rows, hub)),
+		Workspaces:            workspaceOptions(cfg.Workspace, set, sources.Workspaces(rows, hub)),
 		KillGrace:             cfg.Exec.KillGrace,
 		TerminalDetach:        cfg.Terminal.Detach,
 		FilesOutsideWorkspace: cfg.Files.OutsideWorkspace,
@@ -437,7 +444,7 @@ func (d *Daemon) answers(ctx context.Context) error {
 // sweepFiles removes what interrupted imports and uploads of earlier runs left,
 // and images that nothing names, uses or was saved on any more.
 func (d *Daemon) sweepFiles(ctx context.Context) {
-	swept, err := d.images.GC(ctx, maintenance.ImagesNeeded(ctx, d.cfg))
+	swept, err := d.images.GC(ctx, maintenance.ImagesNeeded(ctx, d.cfg, d.opts.Drivers...))
 	if err != nil && ctx.Err() == nil {
 		d.log.ErrorContext(ctx, "cannot sweep the image store", "err", err)
 	}

@@ -16,7 +16,7 @@ import (
 // closes.
 func (d *Daemon) openLibrary(ctx context.Context) *jobs.Library {
 	ctx = context.WithoutCancel(ctx) // of the start, which ends before
-	l := &jobs.Library{Store: d.images, Jobs: jobs.New(ctx, d.log), InUse: maintenance.ImagesInUse(ctx, d.cfg)}
+	l := &jobs.Library{Store: d.images, Jobs: jobs.New(ctx, d.log), InUse: maintenance.ImagesInUse(ctx, d.cfg, d.opts.Drivers...)}
 	l.Jobs.Changed = sources.ImageJobs(d.events)
 	d.closers = append(d.closers, l.Jobs.Close)
 	l.Stored = func(ctx context.Context, img images.Image, progress images.ProgressFunc) error {

@@ -21,7 +21,7 @@ import (
 )
 
 // newOrchestrator returns nil if there is none.
-func newOrchestrator(cfg config.Config, rows orchestrator.Store, manager *session.Manager, kept *artifacts.Service, diskLimited func(string, bool) bool, log *slog.Logger) *orchestrator.Service {
+func newOrchestrator(cfg config.Config, rows orchestrator.Store, manager *session.Manager, kept *artifacts.Service, set *drivers.Set, log *slog.Logger) *orchestrator.Service {
 	o := cfg.Orchestrator
 	if !o.Enabled {
 		return nil
@@ -36,8 +36,10 @@ func newOrchestrator(cfg config.Config, rows orchestrator.Store, manager *sessio
 		Snapshots:    manager.Snapshots,
 		Ready:        manager.Ready,
 		Drivers:      cfg.Drivers(),
+		Keeper:       set.WorkspaceDriver,
 		DefaultMode:  o.DefaultMode,
 		Modes:        o.Modes,
+		Planned:      drivers.Planned,
 		DefaultImage: cmp.Or(o.DefaultImage, cfg.DefaultImage),
 		ImageAliases: o.ImageAliases,
 		Workspace:    keptWorkspace(o),
@@ -47,7 +49,7 @@ func newOrchestrator(cfg config.Config, rows orchestrator.Store, manager *sessio
 		KeepAuto:     o.KeepAuto,
 		Retention:    o.Retention,
 
-		DiskLimited:      diskLimited,
+		DiskLimited:      set.DiskLimited,
 		UnsavedRetention: cmp.Or(o.UnsavedRetention, cfg.StoppedFor),
 		MemoryEvery:      o.MemoryInterval,
 		InMemory: func(driver string) bool {

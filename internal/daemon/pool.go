@@ -45,10 +45,10 @@ func newPool(cfg config.Config, build string, sessions session.Options, set *dri
 	return pool.New(pool.Options{
 		Driver:     claimer,
 		DriverName: cfg.Driver,
-		Resolve:    sessions.Images.Resolve,
+		Resolve:    sessions.ImagesOf(cfg.Driver).Resolve,
 		Images:     sizes,
 		Spec:       spec,
-		Room:       gate.Admit,
+		Room:       roomOf(set, cfg.Driver, gate),
 		MaxReady:   cfg.Pool.MaxReady,
 		CPU:        cfg.Pool.CPU,
 		Build:      build,

@@ -13,6 +13,7 @@ import (
 	orchestratorapi "github.com/sandkasten/sandkasten/internal/api/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/api/site"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/preview"
 )
 
@@ -64,6 +65,7 @@ func (d *Daemon) surfaces(previews *preview.Previews, registry *prometheus.Regis
 	}
 	return append(list, orchestratorapi.New(orchestratorapi.Options{
 		Service:      d.named,
+		Title:        drivers.Title,
 		Artifacts:    d.artifacts,
 		Bucket:       d.cfg.Snapshots.Store == "s3",
 		BucketPrefix: d.cfg.Snapshots.S3.Prefix,

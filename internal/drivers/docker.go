@@ -21,12 +21,12 @@ var (
 const dockerName = "docker"
 
 func dockerRow() Row {
-	return Row{Name: dockerName, Open: openDocker, Uses: dockerUses, LoadsImages: true}
+	return Row{Name: dockerName, Title: "Docker", Open: openDocker, Uses: dockerUses, LoadsImages: true, Workspaces: true}
 }
 
 // openDocker makes a driver that is named by the installation: another daemon's
 // containers on the same engine are none of its business.
-func openDocker(cfg config.Config, store *images.Store, log *slog.Logger) (HostDriver, error) {
+func openDocker(_ context.Context, cfg config.Config, store *images.Store, log *slog.Logger) (HostDriver, error) {
 	runner, err := runnerbin.Bytes()
 	if err != nil {
 		return nil, err

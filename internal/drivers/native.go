@@ -22,13 +22,13 @@ var (
 
 func nativeRow() Row {
 	return Row{
-		Name: runtime.Native, Open: openNative, Inspect: inspectNative, Uses: nativeUses,
-		HostKernel: true, MaxSandboxes: linux.MaxSandboxes,
+		Name: runtime.Native, Title: "native", Open: openNative, Inspect: inspectNative, Uses: nativeUses,
+		HostKernel: true, Workspaces: true, MaxSandboxes: linux.MaxSandboxes,
 		Mend: "run the daemon outside of chroots and of containers that may not make user namespaces and mounts",
 	}
 }
 
-func openNative(cfg config.Config, store *images.Store, log *slog.Logger) (HostDriver, error) {
+func openNative(_ context.Context, cfg config.Config, store *images.Store, log *slog.Logger) (HostDriver, error) {
 	runner, err := runnerbin.Bytes()
 	if err != nil {
 		return nil, err

@@ -8,9 +8,12 @@ import (
 	"iter"
 	"log/slog"
 	"os"
+	"sync"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/datadir"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/multidriver"
@@ -23,6 +26,8 @@ type Set struct {
 	Driver runtime.Driver
 
 	Parts []Part // in the order of the configuration
+
+	WorkspaceDriver string // which of them keeps the workspaces; "" if none can
 }
 
 // Part is one driver of a Set.
@@ -32,16 +37,24 @@ type Part struct {
 	Driver HostDriver
 }
 
-// Open makes the drivers that cfg wants. The caller closes them.
-func Open(cfg config.Config, store *images.Store, log *slog.Logger) (*Set, error) {
-	rows, err := rowsOf(cfg)
+// How long what is not on this host may take before the start goes on without it.
+const (
+	openTime    = 30 * time.Second
+	sweepTime   = 30 * time.Second
+	inspectTime = time.Minute
+)
+
+// Open makes the drivers that cfg wants, which are of the table or of more. The caller
+// closes them.
+func Open(ctx context.Context, cfg config.Config, store *images.Store, log *slog.Logger, more ...Row) (*Set, error) {
+	rows, err := rowsOf(cfg, more...)
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{}
+	set := &Set{WorkspaceDriver: WorkspaceDriver(cfg, more...)}
 	made := map[string]runtime.Driver{}
 	for _, row := range rows {
-		d, err := row.open(cfg, store, log)
+		d, err := row.open(ctx, cfg, store, log)
 		if err != nil {
 			return nil, errors.Join(err, set.Close())
 		}
@@ -49,13 +62,15 @@ func Open(cfg config.Config, store *images.Store, log *slog.Logger) (*Set, error
 	}
 	set.Driver = set.Parts[0].Driver
 	if len(set.Parts) > 1 {
-		set.Driver = multidriver.New(made, cfg.Driver)
+		set.Driver = multidriver.New(made, set.WorkspaceDriver)
 	}
 	return set, nil
 }
 
-func (r Row) open(cfg config.Config, store *images.Store, log *slog.Logger) (HostDriver, error) {
-	d, err := r.Open(cfg, store, log.With("driver", r.Name))
+func (r Row) open(ctx context.Context, cfg config.Config, store *images.Store, log *slog.Logger) (HostDriver, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	d, err := r.Open(ctx, cfg, store, log.With("driver", r.Name))
 	if err != nil {
 		return nil, fmt.Errorf("prepare the driver %s: %w", r.Name, err)
 	}
@@ -63,22 +78,37 @@ func (r Row) open(cfg config.Config, store *images.Store, log *slog.Logger) (Hos
 }
 
 // openQuietly opens a driver for a command that may run beside the daemon.
-func (r Row) openQuietly(cfg config.Config) (HostDriver, error) {
+func (r Row) openQuietly(ctx context.Context, cfg config.Config) (HostDriver, error) {
 	log := slog.New(slog.DiscardHandler)
 	store, err := datadir.OpenImages(cfg, log)
 	if err != nil {
 		return nil, err
 	}
-	return r.open(cfg, store, log)
+	return r.open(ctx, cfg, store, log)
 }
 
 // Sweep removes what an earlier process left; see HostDriver.
 func (s *Set) Sweep(ctx context.Context) error {
-	var errs []error
-	for _, part := range s.Parts {
-		errs = append(errs, part.Driver.Sweep(ctx))
+	errs := make([]error, len(s.Parts))
+	var all sync.WaitGroup
+	for i, part := range s.Parts {
+		all.Go(func() { errs[i] = part.sweep(ctx) })
 	}
+	all.Wait()
 	return errors.Join(errs...)
+}
+
+// sweep is Sweep of one, which holds up the sessions of all.
+func (p Part) sweep(ctx context.Context) error {
+	if !p.HostKernel {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, sweepTime)
+		defer cancel()
+	}
+	if err := p.Driver.Sweep(ctx); err != nil {
+		return fmt.Errorf("driver %s: %w", p.Name, err)
+	}
+	return nil
 }
 
 // Close closes all.
@@ -113,6 +143,21 @@ func (s *Set) DiskLimited(name string, readonlyRoot bool) bool {
 	return true
 }
 
+// Elsewhere returns the driver of that name if its sandboxes do not run on this host,
+// and nil otherwise.
+func (s *Set) Elsewhere(name string) runtime.Remote {
+	for remote, d := range Able[runtime.Remote](s) {
+		if remote == name && d.Remote() {
+			return d
+		}
+	}
+	return nil
+}
+
+// IsElsewhere reports whether the sandboxes of the driver of that name do not run on
+// this host.
+func (s *Set) IsElsewhere(name string) bool { return s.Elsewhere(name) != nil }
+
 // EngineNetwork is the network of an engine that a driver gives its sandboxes, or "".
 func (s *Set) EngineNetwork(name string) string {
 	for networker, d := range Able[runtime.EngineNetworker](s) {
@@ -134,9 +179,9 @@ func (s *Set) PoolDir() string {
 }
 
 // Inspect is what there is of one driver's sandboxes, beside the daemon of that
-// process, or 0.
-func Inspect(ctx context.Context, cfg config.Config, name string, daemon int) (seen runtime.Inspection, err error) {
-	row, err := Find(name)
+// process, or 0. The error is Unavailable if the driver does not answer in time.
+func Inspect(ctx context.Context, cfg config.Config, name string, daemon int, more ...Row) (seen runtime.Inspection, err error) {
+	row, err := Find(name, more...)
 	if err != nil {
 		return seen, err
 	}
@@ -146,7 +191,18 @@ func Inspect(ctx context.Context, cfg config.Config, name string, daemon int) (s
 	if _, err := os.Stat(cfg.NodeFile()); errors.Is(err, fs.ErrNotExist) {
 		return seen, nil // it has never run, and nothing has its name
 	}
-	d, err := row.openQuietly(cfg)
+	asking, cancel := context.WithTimeout(ctx, inspectTime)
+	defer cancel()
+	seen, err = row.inspect(asking, cfg)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = errdefs.Wrap(err, errdefs.Unavailable, "the driver %s does not answer", name)
+	}
+	return seen, err
+}
+
+// inspect opens the driver for what it sees.
+func (r Row) inspect(ctx context.Context, cfg config.Config) (seen runtime.Inspection, err error) {
+	d, err := r.openQuietly(ctx, cfg)
 	if err != nil {
 		return seen, err
 	}
@@ -199,7 +255,7 @@ func LoadImage(ctx context.Context, cfg config.Config, img images.Image, progres
 		if !row.LoadsImages {
 			continue
 		}
-		d, err := row.openQuietly(cfg)
+		d, err := row.openQuietly(ctx, cfg)
 		if err != nil {
 			return err
 		}

@@ -21,10 +21,11 @@ func table() []Row { return []Row{nativeRow(), dockerRow()} }
 
 // Row is what the rest of the program knows of a driver before there is one.
 type Row struct {
-	Name string // in the configuration, in ids and in the API
+	Name  string // in the configuration, in ids and in the API
+	Title string // in sentences for people
 
-	// Open makes the driver that cfg wants. The caller closes it.
-	Open func(cfg config.Config, store *images.Store, log *slog.Logger) (HostDriver, error)
+	// Open makes the driver that cfg wants. The caller closes it. Ctx is of the call.
+	Open func(ctx context.Context, cfg config.Config, store *images.Store, log *slog.Logger) (HostDriver, error)
 
 	// Inspect is what there is of its sandboxes beside a daemon of that process, or
 	// 0, seen without opening the driver. A driver that is opened for it has none.
@@ -37,6 +38,8 @@ type Row struct {
 	HostKernel   bool   // this host's kernel makes its sandboxes: the doctor looks at what that takes
 	MaxSandboxes int    // on a host; 0 is no limit of its own
 	LoadsImages  bool   // it is a runtime.ImageLoader
+	OwnImages    bool   // it is a runtime.ImageResolver: what its sessions have is not in the store
+	Workspaces   bool   // it is a runtime.WorkspaceKeeper
 	Mend         string // what to do where no sandbox can be made for a trial
 }
 
@@ -45,7 +48,8 @@ type HostDriver interface {
 	runtime.Driver
 
 	// Sweep removes what an earlier process left and no sandbox owns. It is
-	// called once, before anything is created.
+	// called once, before anything is created, and not waited for long where the
+	// sandboxes are not this host's.
 	Sweep(ctx context.Context) error
 
 	// Close lets go of what this process holds. Sandboxes live on.
@@ -61,9 +65,24 @@ func Names() []string {
 	return names
 }
 
-// Find returns the row of a driver.
-func Find(name string) (Row, error) {
-	rows := table()
+// planned are drivers that the API has names for and no build has, with their titles.
+func planned() map[string]string { return map[string]string{"k8s": "Kubernetes"} }
+
+// Planned reports whether a name is that of a driver that no build has yet.
+func Planned(name string) bool { return planned()[name] != "" }
+
+// Title is what people call a driver, or "" if there is none of that name.
+func Title(name string) string {
+	row, err := Find(name)
+	if err != nil {
+		return planned()[name]
+	}
+	return row.Title
+}
+
+// Find returns the row of a driver, of the table or of more.
+func Find(name string, more ...Row) (Row, error) {
+	rows := append(table(), more...)
 	if i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == name }); i >= 0 {
 		return rows[i], nil
 	}
@@ -71,10 +90,10 @@ func Find(name string) (Row, error) {
 }
 
 // rowsOf are the rows of the drivers of a configuration, in its order.
-func rowsOf(cfg config.Config) ([]Row, error) {
+func rowsOf(cfg config.Config, more ...Row) ([]Row, error) {
 	var rows []Row
 	for _, name := range cfg.Drivers() {
-		row, err := Find(name)
+		row, err := Find(name, more...)
 		if err != nil {
 			return nil, err
 		}
@@ -99,4 +118,21 @@ func HostKernel(cfg config.Config) (makes bool, most int) {
 func LoadsImages(name string) bool {
 	row, err := Find(name)
 	return err == nil && row.LoadsImages
+}
+
+// WorkspaceDriver is the driver of cfg that keeps the workspaces, or "": the first one
+// that can.
+func WorkspaceDriver(cfg config.Config, more ...Row) string {
+	for _, name := range cfg.Drivers() {
+		if row, err := Find(name, more...); err == nil && row.Workspaces {
+			return name
+		}
+	}
+	return ""
+}
+
+// OwnImages reports whether the images of a driver's sessions are not in the store.
+func OwnImages(name string, more ...Row) bool {
+	row, err := Find(name, more...)
+	return err == nil && row.OwnImages
 }

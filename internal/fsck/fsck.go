@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
@@ -33,7 +34,8 @@ type Found struct {
 	Now        time.Time
 	Running    bool                          // a daemon works on it
 	Inspection map[string]runtime.Inspection // by driver; of one that is not in it nothing is known
-	Keeper     string                        // the driver that has the workspaces
+	Silent     map[string]error              // drivers that do not answer, and why
+	Keeper     string                        // the driver that has the workspaces; "" is none
 	Reserved   func(runtime.ID) bool         // sandboxes that are to be there without a session
 	Blobs      map[string]int64              // sizes by key; nil is unknown
 	Images     map[string]error              // of each digest in the rows, why it cannot be used
@@ -86,6 +88,9 @@ func Compare(rows Rows, found Found) []Difference {
 	}
 	for _, name := range sortedKeys(found.Inspection) {
 		all = append(all, found.Inspection[name].Differences...)
+	}
+	for _, name := range sortedKeys(found.Silent) {
+		all = append(all, newDifference("driver", name, "an answer", errdefs.MessageOf(found.Silent[name]), mend{text: "run fsck again when it answers: nothing is known of its sandboxes"}))
 	}
 	all = append(all, compareSessions(rows, found)...)
 	all = append(all, compareOrphans(rows, found)...)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/datadir"
@@ -90,7 +91,7 @@ func examineDrivers(ctx context.Context, cfg config.Config, store *images.Store)
 	if _, held, err := dirlock.Holder(cfg.DataDir); err == nil && held {
 		return []doctor.Finding{{Check: "driver", Status: doctor.OK, Found: "in use by the running daemon"}}
 	}
-	trial, err := newTrial(cfg, store)
+	trial, err := newTrial(ctx, cfg, store)
 	if err != nil {
 		return []doctor.Finding{{Check: "driver", Status: doctor.Fail, Found: err.Error(), Mend: "run it as root"}}
 	}
@@ -101,13 +102,30 @@ func examineDrivers(ctx context.Context, cfg config.Config, store *images.Store)
 	return findings
 }
 
+// checkTime is how long what is not on this host may take to say whether it can work.
+const checkTime = 10 * time.Second
+
+// check is the driver's Check, which is Unavailable if it takes too long.
+func check(ctx context.Context, part drivers.Part) error {
+	if part.HostKernel {
+		return part.Driver.Check(ctx)
+	}
+	asking, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	err := part.Driver.Check(asking)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return errdefs.Wrap(err, errdefs.Unavailable, "the driver %s does not answer", part.Name)
+	}
+	return err
+}
+
 // Drivers has a finding of each driver. An extra one that does not answer is no
 // reason to keep the sessions of the others waiting.
 func Drivers(ctx context.Context, set *drivers.Set) []doctor.Finding {
 	var findings []doctor.Finding
 	for i, part := range set.Parts {
 		f := doctor.Finding{Check: "driver " + part.Name, Status: doctor.OK, Found: "it can make sandboxes here"}
-		err := part.Driver.Check(ctx)
+		err := check(ctx, part)
 		if err == nil && !set.DiskLimited(part.Name, false) {
 			f.Found += "; without limits of the disk, for its storage has no quotas"
 		}

@@ -27,7 +27,7 @@ type trial struct {
 }
 
 // newTrial makes the directory beside cfg's, or where that would be.
-func newTrial(cfg config.Config, store *images.Store) (*trial, error) {
+func newTrial(ctx context.Context, cfg config.Config, store *images.Store) (*trial, error) {
 	beside := filepath.Dir(cfg.DataDir)
 	for beside != filepath.Dir(beside) {
 		if _, err := os.Stat(beside); err == nil {
@@ -50,7 +50,7 @@ func newTrial(cfg config.Config, store *images.Store) (*trial, error) {
 			return nil, errors.Join(err, t.close())
 		}
 	}
-	if t.drivers, err = drivers.Open(t.cfg, store, slog.New(slog.DiscardHandler)); err != nil {
+	if t.drivers, err = drivers.Open(ctx, t.cfg, store, slog.New(slog.DiscardHandler)); err != nil {
 		return nil, errors.Join(err, t.close())
 	}
 	return t, nil

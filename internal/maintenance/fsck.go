@@ -12,6 +12,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/datadir"
 	"github.com/sandkasten/sandkasten/internal/dirlock"
 	"github.com/sandkasten/sandkasten/internal/drivers"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/fsck"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -59,13 +60,17 @@ func lookAtAll(ctx context.Context, cfg config.Config) (found []fsck.Difference,
 		return nil, false, err
 	}
 	seen := fsck.Found{
-		Now: time.Now(), Running: running, Inspection: map[string]runtime.Inspection{}, Keeper: cfg.Driver, Reserved: func(runtime.ID) bool { return false },
+		Now: time.Now(), Running: running, Inspection: map[string]runtime.Inspection{}, Silent: map[string]error{}, Keeper: drivers.WorkspaceDriver(cfg), Reserved: func(runtime.ID) bool { return false },
 	}
 	if cfg.Pool.Enabled {
 		seen.Reserved = pool.Owns
 	}
 	for _, name := range cfg.Drivers() {
 		inspection, err := drivers.Inspect(ctx, cfg, name, pid)
+		if errdefs.Is(err, errdefs.Unavailable) {
+			seen.Silent[name] = err
+			continue
+		}
 		if err != nil {
 			return nil, running, fmt.Errorf("look at the sandboxes of driver %s: %w", name, err)
 		}
@@ -145,7 +150,7 @@ func checkImages(ctx context.Context, cfg config.Config, sessions []session.Sess
 		return nil, err
 	}
 	for _, s := range sessions {
-		if _, checked := bad[s.ImageDigest]; checked {
+		if _, checked := bad[s.ImageDigest]; checked || drivers.OwnImages(s.Driver()) {
 			continue
 		}
 		rootfs, err := store.Rootfs(ctx, s.ImageDigest)

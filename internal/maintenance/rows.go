@@ -17,14 +17,14 @@ import (
 
 // requireRows refuses to go on where the database is missing, empty or another
 // installation's: all that lives would look like garbage. It changes nothing.
-func requireRows(ctx context.Context, cfg config.Config) error {
+func requireRows(ctx context.Context, cfg config.Config, more ...drivers.Row) error {
 	pid, _, err := dirlock.Holder(cfg.DataDir)
 	if err != nil {
 		return err
 	}
-	seen := fsck.Found{Keeper: cfg.Driver, Inspection: map[string]runtime.Inspection{}, Reserved: pool.Owns}
+	seen := fsck.Found{Keeper: drivers.WorkspaceDriver(cfg, more...), Inspection: map[string]runtime.Inspection{}, Reserved: pool.Owns}
 	for _, name := range cfg.Drivers() {
-		inspection, err := drivers.Inspect(ctx, cfg, name, pid)
+		inspection, err := drivers.Inspect(ctx, cfg, name, pid, more...)
 		if errdefs.Is(err, errdefs.Unavailable) {
 			continue // of what is away nothing is removed
 		}
@@ -48,9 +48,9 @@ func requireRows(ctx context.Context, cfg config.Config) error {
 
 // ImagesInUse knows which images the sessions of cfg's daemon have, from its
 // database, where a session is before its sandbox. Where the database is lost it
-// is an error: all images would look unused.
-func ImagesInUse(ctx context.Context, cfg config.Config) images.InUse {
-	known := sync.OnceValue(func() error { return requireRows(ctx, cfg) })
+// is an error: all images would look unused. More are drivers that the table has not.
+func ImagesInUse(ctx context.Context, cfg config.Config, more ...drivers.Row) images.InUse {
+	known := sync.OnceValue(func() error { return requireRows(ctx, cfg, more...) })
 	return func(digest string) (sessions []string, err error) {
 		if err := known(); err != nil {
 			return nil, err
@@ -68,8 +68,8 @@ func ImagesInUse(ctx context.Context, cfg config.Config) images.InUse {
 // ImagesNeeded is ImagesInUse, with the images that changes to a root in snapshots lie on: a
 // build that moves a name to another image leaves those snapshots theirs. To remove such an
 // image by its name stays an operator's right.
-func ImagesNeeded(ctx context.Context, cfg config.Config) images.InUse {
-	inUse := ImagesInUse(ctx, cfg)
+func ImagesNeeded(ctx context.Context, cfg config.Config, more ...drivers.Row) images.InUse {
+	inUse := ImagesInUse(ctx, cfg, more...)
 	return func(digest string) (users []string, err error) {
 		if users, err = inUse(digest); len(users) > 0 || err != nil {
 			return users, err

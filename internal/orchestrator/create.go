@@ -156,8 +156,8 @@ func (s *Service) checkSnapshot(ctx context.Context, x Session, id string) error
 // plan is what the core is asked for. Its own times are as long as they can be, so
 // that no session ends before its files are saved.
 func (s *Service) plan(x Session, restore string) (session.CreateRequest, error) {
-	if x.Mode == "k8s" {
-		return session.CreateRequest{}, errdefs.New(errdefs.Unimplemented, "mode k8s is not there yet")
+	if s.opts.Planned(x.Mode) {
+		return session.CreateRequest{}, errdefs.New(errdefs.Unimplemented, "mode %s is not there yet", x.Mode)
 	}
 	driver := s.driverOf(x)
 	if !slices.Contains(s.opts.Drivers, driver) {
@@ -200,10 +200,10 @@ func (s *Service) StorageUnbounded(x Session) bool {
 	return !s.opts.DiskLimited(s.driverOf(x), defaults.ReadonlyRoot)
 }
 
-// keptWorkspace is the workspace that x shares with others of its owner, or "". The
-// default driver alone has such.
+// keptWorkspace is the workspace that x shares with others of its owner, or "". One
+// driver alone has such.
 func (s *Service) keptWorkspace(x Session) string {
-	if s.driverOf(x) != s.opts.Drivers[0] {
+	if s.driverOf(x) != s.opts.Keeper {
 		return ""
 	}
 	return s.opts.Workspace

@@ -130,8 +130,10 @@ type Options struct {
 	Ready     func() bool // whether the core has its sessions; nil is always
 
 	Drivers      []string          // of the core, the default first
+	Keeper       string            // which of Drivers has the workspaces that are kept; the default one
 	DefaultMode  string            // of requests without one; the default driver's
 	Modes        map[string]string // the driver of a mode, where it is not the one of its name
+	Planned      func(string) bool // modes whose driver no build has yet; nil is none
 	DefaultImage string            // the core's
 	ImageAliases map[string]string // the core's name of an image that clients call otherwise
 	Workspace    string            // a kept one of each owner, for all its sessions; "" gives each session its own
@@ -191,10 +193,14 @@ func New(o Options) *Service {
 	if o.DiskLimited == nil {
 		o.DiskLimited = func(string, bool) bool { return true }
 	}
+	if o.Planned == nil {
+		o.Planned = func(string) bool { return false }
+	}
 	if o.InMemory == nil {
 		o.InMemory = func(string) bool { return false }
 	}
 	o.DefaultMode = cmp.Or(o.DefaultMode, o.Drivers[0])
+	o.Keeper = cmp.Or(o.Keeper, o.Drivers[0])
 	if o.Forget == nil {
 		o.Forget = func(context.Context, string) error { return nil }
 	}

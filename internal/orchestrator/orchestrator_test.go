@@ -47,6 +47,7 @@ func (w *world) restart() {
 	o := orchestrator.Options{
 		Store: w.rows, Sessions: w.core, Snapshots: fakeSnapshots{w.core},
 		Drivers: []string{"native"}, Modes: map[string]string{"docker": "native"}, DefaultImage: "base",
+		Planned:      func(mode string) bool { return mode == "k8s" },
 		ImageAliases: map[string]string{"astraforge/codex-cli:latest": "python"},
 	}
 	if w.change != nil {

@@ -16,6 +16,18 @@ type DiskLimiter interface {
 	LimitsDisk(readonlyRoot bool) bool
 }
 
+// Remote is a Driver whose sandboxes may run elsewhere than on the daemon's host. What
+// the host has left says nothing about another one of them.
+type Remote interface {
+	// Remote reports whether they do. It does not change.
+	Remote() bool
+
+	// Admit refuses another sandbox where Remote: Unavailable, or InsufficientSpace if
+	// only the end of others makes room. Nil lets Create try. It is asked for every
+	// sandbox that is made or started, so an answer may be some seconds old.
+	Admit(ctx context.Context) error
+}
+
 // DiskPool is a Driver whose disks may be on a file system of its own.
 type DiskPool interface {
 	// PoolDir is a directory of that file system, or "" where disks are in the data
@@ -34,6 +46,15 @@ type ImageLoader interface {
 	// Load brings an image of the store, and does nothing if the driver has it.
 	// The error is Unavailable if the driver cannot be reached.
 	Load(ctx context.Context, digest string, progress func(bytes int64)) error
+}
+
+// ImageResolver is a Driver whose sandboxes begin with images that it finds itself. The
+// store of the daemon has none of them.
+type ImageResolver interface {
+	// ResolveImage returns what Spec.Image is for the name of an image: the same
+	// image for as long as a session has it. It returns InvalidArgument for what is
+	// no name, NotFound if there is no such image.
+	ResolveImage(ctx context.Context, name string) (string, error)
 }
 
 // ImageSource is a Driver with images of its own, which sessions may name.

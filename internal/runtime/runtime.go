@@ -12,6 +12,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
 // ID names a sandbox. The caller chooses it; it is never used twice. Where
@@ -43,7 +45,7 @@ func (id ID) Driver() string {
 // decide which sandboxes are interchangeable. Workspace, Env, Hostname, Labels and
 // Owner are the session's own: a pool applies them when it hands a sandbox out.
 type Spec struct {
-	Image        string // the resolved digest, "sha256:..."
+	Image        string // the resolved digest, "sha256:...", or what an ImageResolver returned
 	Limits       Limits
 	ReadonlyRoot bool
 	Network      Network
@@ -87,6 +89,10 @@ const (
 // identified by an ID that the caller chooses, and lives until Destroy: it
 // survives the daemon. A driver keeps what it needs for Destroy outside its
 // own memory, in a state directory or in labels.
+//
+// Its sandboxes may be on another host. A method returns within seconds of the end of
+// its context, whatever the other host does, and an error is Unavailable where that
+// does not answer.
 //
 // Methods may be called concurrently. Calls for one ID are serialised by the
 // caller. Errors carry an errdefs code where a method says so; any other error
@@ -186,8 +192,28 @@ type Seen struct {
 	Absent    map[string]error // of several drivers, those whose sandboxes cannot be seen now, and why
 }
 
-// Survey makes a map of what d lists.
+// How long a driver may take before it counts as one that does not answer: it may have to
+// ask another host.
+const (
+	surveyTime = time.Minute
+	openTime   = 10 * time.Second
+)
+
+// OpenInTime is d's Open, which is Unavailable if it takes too long.
+func OpenInTime(ctx context.Context, d Driver, id ID) (Sandbox, error) {
+	opening, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	sandbox, err := d.Open(opening, id)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil, errdefs.Wrap(err, errdefs.Unavailable, "the driver %s does not answer; try again", id.Driver())
+	}
+	return sandbox, err
+}
+
+// Survey makes a map of what d lists. It fails if that takes too long.
 func Survey(ctx context.Context, d Driver) (Seen, error) {
+	ctx, cancel := context.WithTimeout(ctx, surveyTime)
+	defer cancel()
 	seen := Seen{make(map[ID]Status), make(map[string]error)}
 	for status, err := range d.List(ctx) {
 		if absent, ok := errors.AsType[*AbsentError](err); ok {

@@ -1,6 +1,15 @@
 package runtime
 
-import "testing"
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
 
 func TestLimitsOr(t *testing.T) {
 	defaults := Limits{CPU: 1, MemoryMB: 2, Pids: 3, DiskMB: 4}
@@ -42,4 +51,34 @@ func TestPassingID(t *testing.T) {
 			t.Errorf("%s is taken for one", id)
 		}
 	}
+}
+
+// silent is a driver that answers when nobody waits any more.
+type silent struct{ Driver }
+
+func (silent) Open(ctx context.Context, _ ID) (Sandbox, error) { <-ctx.Done(); return nil, ctx.Err() }
+
+func (silent) List(ctx context.Context) iter.Seq2[Status, error] {
+	return func(yield func(Status, error) bool) {
+		<-ctx.Done()
+		yield(Status{}, ctx.Err())
+	}
+}
+
+func TestNobodyWaitsForeverForADriver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if _, err := OpenInTime(t.Context(), silent{}, "a"); !errdefs.Is(err, errdefs.Unavailable) || time.Since(began) != openTime {
+			t.Errorf("Open after %v: %v", time.Since(began), err)
+		}
+		began = time.Now()
+		if _, err := Survey(t.Context(), silent{}); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != surveyTime {
+			t.Errorf("List after %v: %v", time.Since(began), err)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := OpenInTime(gone, silent{}, "a"); !errors.Is(err, context.Canceled) || errdefs.Is(err, errdefs.Unavailable) {
+			t.Errorf("for a caller that has left: %v", err)
+		}
+	})
 }

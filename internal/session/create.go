@@ -184,7 +184,7 @@ func (m *creation) resolve(ctx context.Context, s *Session) (err error) {
 	if err := m.findSnapshot(ctx, s); err != nil {
 		return err
 	}
-	if s.ImageDigest, err = m.core.opts.Images.Resolve(ctx, s.Image); err != nil {
+	if s.ImageDigest, err = m.core.opts.ImagesOf(s.Driver()).Resolve(ctx, s.Image); err != nil {
 		return err
 	}
 	m.network, err = m.core.networks.Plan(ctx, subjectOf(*s, box{}), askedNetwork(m.req))

@@ -56,7 +56,7 @@ func (c *core) destroy(ctx context.Context, e *entry, by string) error {
 // whyDead is what is known of the end of a sandbox that the driver calls dead, or
 // else what the caller thinks.
 func (c *core) whyDead(ctx context.Context, id runtime.ID, otherwise string) string {
-	if _, err := c.driver.Open(ctx, id); errors.Is(err, runtime.ErrCutOff) {
+	if _, err := runtime.OpenInTime(ctx, c.driver, id); errors.Is(err, runtime.ErrCutOff) {
 		return runtime.ErrCutOff.Error()
 	}
 	return otherwise

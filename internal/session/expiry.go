@@ -73,7 +73,7 @@ func (c *core) claim(ctx context.Context, made *entry, limit room, possible func
 			return nil, false, impossible
 		}
 		fits := func(live int, sum quota.Sum) bool { return limit.check(live, sum, s) == nil }
-		if !c.makeRoom(ctx, s.Owner, fits, err) {
+		if !c.makeRoom(ctx, s.Owner, anywhere, fits, err) {
 			return nil, false, err
 		}
 	}
@@ -84,14 +84,14 @@ func (c *core) claim(ctx context.Context, made *entry, limit room, possible func
 func (c *core) admit(ctx context.Context, s Session) error {
 	for ended := false; ; ended = true {
 		asking, cancel := context.WithCancel(ctx)
-		err := c.opts.Admit(asking, s.payer())
+		err := c.opts.Admit(asking, s.admission())
 		if err == nil {
 			context.AfterFunc(ctx, cancel) // it is under way for as long
 			return nil
 		}
 		cancel()
 		short := errors.Is(err, errdefs.ErrDiskShort) || errdefs.Is(err, errdefs.InsufficientSpace)
-		if !short || ended || !c.makeRoom(ctx, s.Owner, nil, err) {
+		if !short || ended || !c.makeRoom(ctx, s.Owner, c.besides(s), nil, err) {
 			return err
 		}
 		c.opts.Freed()
@@ -100,10 +100,10 @@ func (c *core) admit(ctx context.Context, s Session) error {
 
 // makeRoom ends as few spare sessions of an owner as it takes to fit, or one if fits is
 // nil, those first that were stopped first. It reports whether there is more room than
-// before, and ends none if all are not enough. Who else ends one, or starts it, has its
+// before, and ends none if all are not enough. Only those count that place takes. Who else ends one, or starts it, has its
 // lock, and counts on its room.
-func (c *core) makeRoom(ctx context.Context, owner string, fits func(live int, sum quota.Sum) bool, short error) (made bool) {
-	taken, enough := c.takeSpare(c.spareOf(ctx, owner), owner, fits)
+func (c *core) makeRoom(ctx context.Context, owner string, place func(Session) bool, fits func(live int, sum quota.Sum) bool, short error) (made bool) {
+	taken, enough := c.takeSpare(c.spareOf(ctx, owner, place), owner, fits)
 	made = enough && len(taken) == 0
 	for _, e := range taken {
 		if enough {
@@ -118,12 +118,23 @@ func (c *core) makeRoom(ctx context.Context, owner string, fits func(live int, s
 	return made
 }
 
-// spareOf returns an owner's spare sessions, those first that were stopped first.
-func (c *core) spareOf(ctx context.Context, owner string) []*entry {
+// anywhere is for what counts wherever a session's files are.
+func anywhere(Session) bool { return true }
+
+// besides reports which sessions have their files where those of s will be.
+func (c *core) besides(s Session) func(Session) bool {
+	return func(other Session) bool {
+		return other.Driver() == s.Driver() || !c.opts.Remote(other.Driver()) && !c.opts.Remote(s.Driver())
+	}
+}
+
+// spareOf returns an owner's spare sessions that place takes, those first that were
+// stopped first.
+func (c *core) spareOf(ctx context.Context, owner string, place func(Session) bool) []*entry {
 	spare := make(map[*entry]time.Time)
 	var all []*entry
 	for _, e := range c.entries() {
-		if s := e.snapshot(); e.owner == owner && s.spare() && !c.opts.Held(ctx, e.id) {
+		if s := e.snapshot(); e.owner == owner && s.spare() && place(s) && !c.opts.Held(ctx, e.id) {
 			spare[e] = s.LastActivity
 			all = append(all, e)
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/events"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/multidriver"
+	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
@@ -135,7 +137,7 @@ type short struct {
 	most int
 }
 
-func (s short) admit(ctx context.Context, owner string) error {
+func (s short) admit(ctx context.Context, a session.Admission) error {
 	n := 0
 	for _, err := range s.host.driver.List(ctx) {
 		if err != nil {
@@ -143,7 +145,7 @@ func (s short) admit(ctx context.Context, owner string) error {
 		}
 		n++
 	}
-	if n >= s.most && owner != "" {
+	if n >= s.most && a.Owner != "" {
 		return errdefs.Wrap(errdefs.ErrDiskShort, errdefs.Unavailable, "%d sandboxes take the whole disk", n)
 	}
 	return nil
@@ -274,12 +276,44 @@ func TestStoppedSessionsAreNoRoom(t *testing.T) {
 	d.want(t, running.ID, session.Running)
 }
 
+// What a driver has elsewhere is no room on this host, and what is here none there.
+func TestRoomIsMadeWhereItIsShort(t *testing.T) {
+	h := newHost(t)
+	full := ""
+	d := h.start(t, func(o *session.Options) {
+		drivers := map[string]runtime.Driver{runtime.Native: h.driver, "other": runtimetest.NewLocal(t), "far": runtimetest.NewLocal(t)}
+		o.Driver, o.Drivers = multidriver.New(drivers, runtime.Native), []string{runtime.Native, "other", "far"}
+		o.Remote = func(driver string) bool { return driver == "far" }
+		o.Admit = func(_ context.Context, a session.Admission) error {
+			if a.Driver == full {
+				return errdefs.Wrap(errdefs.ErrDiskShort, errdefs.Unavailable, "no room with %s", full)
+			}
+			return nil
+		}
+	})
+	far := d.leave(t, "alice", session.CreateRequest{Driver: "far"})
+	here := d.leave(t, "alice", session.CreateRequest{Driver: "other"})
+	refuse := func(driver string) {
+		t.Helper()
+		full = driver
+		_, err := d.Sessions.Create(t.Context(), as("alice"), session.CreateRequest{Driver: driver})
+		wantCode(t, err, errdefs.Unavailable)
+	}
+	refuse(runtime.Native)
+	d.want(t, far.ID, session.Stopped)
+	d.want(t, here.ID, session.Expired) // the disk of this host is of both its drivers
+	here = d.leave(t, "alice", session.CreateRequest{Driver: "other"})
+	refuse("far")
+	d.want(t, here.ID, session.Stopped)
+	d.want(t, far.ID, session.Expired)
+}
+
 // A start makes room as a create does, and not of the session that it starts.
 func TestAStartMakesRoom(t *testing.T) {
 	h := newHost(t)
 	disk := short{h, 10}
 	d := h.start(t, func(o *session.Options) {
-		o.Admit = func(ctx context.Context, owner string) error { return disk.admit(ctx, owner) }
+		o.Admit = func(ctx context.Context, a session.Admission) error { return disk.admit(ctx, a) }
 	})
 	other, wanted := d.leave(t, "alice", session.CreateRequest{}), d.leave(t, "alice", session.CreateRequest{})
 	disk.most = 2

@@ -196,7 +196,7 @@ func (f *forking) earlier(ctx context.Context, planned []Session) ([]Session, er
 // claim enters the forks into the live sessions, all or none. Where they are over the limit,
 // spare sessions of their owner end, if that makes room for all of them.
 func (f *forking) claim(ctx context.Context, planned []Session) error {
-	f.core.makeRoom(ctx, planned[0].Owner, func(live int, sum quota.Sum) bool {
+	f.core.makeRoom(ctx, planned[0].Owner, anywhere, func(live int, sum quota.Sum) bool {
 		for i, s := range planned {
 			if f.room.check(live+i, sum, s) != nil {
 				return false
@@ -270,7 +270,7 @@ func (f *forking) run(ctx context.Context) error {
 // record writes the first row of a fork, which may reach what its source may.
 func (f *forking) record(ctx context.Context, e *entry) (networks.Planned, error) {
 	s := e.snapshot()
-	if err := f.core.opts.Admit(ctx, s.payer()); err != nil {
+	if err := f.core.opts.Admit(ctx, s.admission()); err != nil {
 		return networks.Planned{}, f.core.unclaim(e, err)
 	}
 	network, err := f.core.networks.Copy(ctx, f.source.subject())

@@ -21,8 +21,11 @@ import (
 type Options struct {
 	Store   Store
 	Driver  runtime.Driver
-	Drivers []string // that sessions may be of, the default first: runtime.Native
+	Drivers []string // that sessions may be of, the default first: the one that ids need not name
 	Creator Creator  // the driver itself; a pool goes in front of it here
+
+	// WorkspaceDriver is which of Drivers has the workspaces: the default driver.
+	WorkspaceDriver string
 
 	// DiskLimited reports whether one of Drivers holds a limit of what a sandbox
 	// writes; nil is that all do.
@@ -34,6 +37,10 @@ type Options struct {
 
 	Images ImageResolver
 
+	// ImagesOf returns what resolves the images of a driver's sessions; nil is Images
+	// for all.
+	ImagesOf func(driver string) ImageResolver
+
 	// FetchImage gets the image of each new session before Images is asked: it
 	// may bring what a driver's own store has, which may take minutes. Nil brings
 	// nothing.
@@ -44,10 +51,14 @@ type Options struct {
 	// saves it first and then ends it; nil holds none.
 	Held func(context.Context, ID) bool
 
-	// Admit refuses another sandbox that the host has no room for, or whose owner
-	// has used up what a month has; "" is nobody. It is asked before one is made or
-	// started, with a context that ends when that is done. Everything is admitted without it.
-	Admit func(ctx context.Context, owner string) error
+	// Admit refuses another sandbox that there is no room for, or whose owner has used
+	// up what a month has. It is asked before one is made or started, with a context
+	// that ends when that is done. Everything is admitted without it.
+	Admit func(ctx context.Context, a Admission) error
+
+	// Remote reports whether the sandboxes of one of Drivers are elsewhere than on this
+	// host, so that neither frees the other's disk; nil is that none are.
+	Remote func(driver string) bool
 
 	Freed func() // called when a session has ended because Admit found the disk short, before it is asked again; nothing
 
@@ -76,6 +87,12 @@ type Options struct {
 	CreateTimeout         time.Duration        // for the driver to make a sandbox: 60 s
 	RestoreTimeout        time.Duration        // beside that, to restore a snapshot: 30 minutes
 	DestroyTimeout        time.Duration        // for the driver to remove one: 60 s
+}
+
+// Admission is what Admit is asked for.
+type Admission struct {
+	Owner  string // who pays for it; "" is nobody
+	Driver string // of the sandbox; "" is the archive of a snapshot, on this host
 }
 
 // Creator makes sandboxes: a runtime.Driver, or the pool in front of one.
@@ -153,7 +170,11 @@ func (o Options) withDefaults() Options {
 		o.Creator = o.Driver
 	}
 	if len(o.Drivers) == 0 {
-		o.Drivers = []string{runtime.Native}
+		o.Drivers = []string{runtime.ID("").Driver()}
+	}
+	o.WorkspaceDriver = cmp.Or(o.WorkspaceDriver, o.Drivers[0])
+	if o.ImagesOf == nil {
+		o.ImagesOf = func(string) ImageResolver { return o.Images }
 	}
 	if o.Reserved == nil {
 		o.Reserved = func(runtime.ID) bool { return false }
@@ -162,7 +183,10 @@ func (o Options) withDefaults() Options {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Admit == nil {
-		o.Admit = func(context.Context, string) error { return nil }
+		o.Admit = func(context.Context, Admission) error { return nil }
+	}
+	if o.Remote == nil {
+		o.Remote = func(string) bool { return false }
 	}
 	if o.Held == nil {
 		o.Held = func(context.Context, ID) bool { return false }

@@ -26,7 +26,7 @@ func (c *core) plan(p auth.Principal, req CreateRequest) (Session, error) {
 	}
 	d := c.defaultsOf(p.Owner)
 	now := clock()
-	id, driver := ids.New(), cmp.Or(req.Driver, c.opts.Drivers[0])
+	id, driver := ids.New(), c.driverOf(req)
 	s := Session{
 		ID:             ID(id),
 		Name:           req.Name,
@@ -56,7 +56,7 @@ func (c *core) plan(p auth.Principal, req CreateRequest) (Session, error) {
 		AutoResume:     true,
 		BootID:         ids.New(),
 	}
-	if w, ok := c.workspaces.Options(); ok && s.WorkspaceID == "" && w.PersistByDefault && s.Driver() == c.opts.Drivers[0] {
+	if w, ok := c.workspaces.Options(); ok && s.WorkspaceID == "" && w.PersistByDefault && driver == c.opts.WorkspaceDriver {
 		s.WorkspaceID = ids.New()
 	}
 	if req.ReadonlyRoot != nil {
@@ -69,6 +69,16 @@ func (c *core) plan(p auth.Principal, req CreateRequest) (Session, error) {
 		s.Limits.DiskMB = 0
 	}
 	return c.decide(s, req.Policy())
+}
+
+// driverOf is the driver of the session that a request asks for: the default one, unless
+// it names another, or a workspace that is another's.
+func (c *core) driverOf(req CreateRequest) string {
+	usual := c.opts.Drivers[0]
+	if req.WorkspaceID != "" {
+		usual = c.opts.WorkspaceDriver
+	}
+	return cmp.Or(req.Driver, usual)
 }
 
 // requestHash tells a retry from another request. Defaults are not part of it,
@@ -96,8 +106,8 @@ func (c *core) checkWorkspace(req CreateRequest) error {
 		return nil
 	case !workspaces.IsID(req.WorkspaceID):
 		return errdefs.Invalid("workspace_id", workspaces.IDRule)
-	case req.Driver != "" && req.Driver != c.opts.Drivers[0]:
-		return check.Missing("workspace_id", "workspaces are of the driver %s; leave workspace_id out, or driver", c.opts.Drivers[0])
+	case c.driverOf(req) != c.opts.WorkspaceDriver:
+		return check.Missing("workspace_id", "workspaces are of the driver %s; leave workspace_id out, or driver", c.opts.WorkspaceDriver)
 	case !c.workspaces.Enabled():
 		return check.Missing("workspace_id", "workspace_id needs workspaces that outlive sessions, which this daemon does not have; leave it out for one that ends with the session")
 	}

@@ -65,6 +65,9 @@ func (s Session) payer() string {
 	return s.Owner
 }
 
+// admission is what is asked before its sandbox is made or started.
+func (s Session) admission() Admission { return Admission{Owner: s.payer(), Driver: s.Driver()} }
+
 // OnIdle is what happens to a session that nothing has used for its idle
 // timeout. The strings are part of the API.
 type OnIdle string

@@ -15,7 +15,7 @@ import (
 )
 
 // Admit implements snapshots.Sessions.
-func (h host) Admit(ctx context.Context) error { return h.core.opts.Admit(ctx, "") }
+func (h host) Admit(ctx context.Context) error { return h.core.opts.Admit(ctx, Admission{}) }
 
 // CheckKnown implements snapshots.Sessions.
 func (h host) CheckKnown(ctx context.Context, p auth.Principal, id string) error {
@@ -142,7 +142,7 @@ func (m *creation) findSnapshot(ctx context.Context, s *Session) error {
 		return errdefs.OfField("restore_snapshot_id", err)
 	}
 	m.from = &from
-	s.Image, err = from.ImageFor(ctx, m.req.Image, s.ReadonlyRoot, m.core.opts.Images.Resolve)
+	s.Image, err = from.ImageFor(ctx, m.req.Image, s.ReadonlyRoot, m.core.opts.ImagesOf(s.Driver()).Resolve)
 	return err
 }
 

@@ -151,7 +151,7 @@ func TestSnapshotTravels(t *testing.T) {
 func TestSnapshotsAreAdmitted(t *testing.T) {
 	h := newHost(t)
 	var short error
-	d := h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Admit = func(context.Context, string) error { return short } })
+	d := h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Admit = func(context.Context, session.Admission) error { return short } })
 	from := d.createAs(t, as("alice"), session.CreateRequest{})
 	var req snapshots.Request
 	archive := d.download(t, d.save(t, as("alice"), string(from.ID), req))

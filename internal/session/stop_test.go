@@ -217,7 +217,7 @@ func TestStartFails(t *testing.T) {
 	var start, admit error
 	d := h.start(t, func(o *session.Options) {
 		o.Driver = faultyStopper{Local: h.driver, start: func() error { return start }}
-		o.Admit = func(context.Context, string) error { return admit }
+		o.Admit = func(context.Context, session.Admission) error { return admit }
 	})
 	s := d.create(t, session.CreateRequest{})
 	if _, err := d.Sessions.Stop(t.Context(), everyone, s.ID); err != nil {
@@ -251,7 +251,7 @@ func TestStartFails(t *testing.T) {
 func TestAdmissionEndsWithWhatIsMade(t *testing.T) {
 	var underWay atomic.Int64
 	d := newHost(t).start(t, func(o *session.Options) {
-		o.Admit = func(ctx context.Context, _ string) error {
+		o.Admit = func(ctx context.Context, _ session.Admission) error {
 			underWay.Add(1)
 			context.AfterFunc(ctx, func() { underWay.Add(-1) })
 			return nil

@@ -79,7 +79,7 @@ func (c *core) checkAlive(ctx context.Context, e *entry) error {
 	if !seen.State.Alive() {
 		return nil
 	}
-	_, err := c.driver.Open(ctx, seen.Sandbox)
+	_, err := runtime.OpenInTime(ctx, c.driver, seen.Sandbox)
 	if !errdefs.Is(err, errdefs.NotFound) {
 		return nil // the driver does not know it to be dead
 	}

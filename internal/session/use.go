@@ -6,6 +6,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
+	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/execwatch"
 	"github.com/sandkasten/sandkasten/internal/session/ops"
 )
@@ -85,7 +86,7 @@ func (c *core) reachable(ctx context.Context, e *entry) error {
 		c.attachAgain(ctx, e, s)
 		return nil
 	}
-	sandbox, err := c.driver.Open(ctx, e.snapshot().Sandbox)
+	sandbox, err := runtime.OpenInTime(ctx, c.driver, e.snapshot().Sandbox)
 	if err != nil {
 		return c.lost(ctx, e, errors.Join(runnerclient.ErrUnreachable, err))
 	}

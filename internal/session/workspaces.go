@@ -80,7 +80,7 @@ func (h host) Keep(ctx context.Context, owner string, sizeMB int64, most int) er
 		h.core.mu.Lock()
 		err := h.core.kept.Add(q, h.core.heldBy(owner), owner, sizeMB, most)
 		h.core.mu.Unlock()
-		if !errdefs.Is(err, errdefs.InsufficientSpace) || !h.core.makeRoom(ctx, owner, fits, err) {
+		if !errdefs.Is(err, errdefs.InsufficientSpace) || !h.core.makeRoom(ctx, owner, anywhere, fits, err) {
 			return err
 		}
 	}

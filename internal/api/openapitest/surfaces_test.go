@@ -108,6 +108,7 @@ func serve(t *testing.T, log io.Writer) *httptest.Server {
 	service := orchestrator.New(orchestrator.Options{
 		Store: db, Sessions: manager.Sessions, Snapshots: manager.Snapshots, Ready: manager.Ready, Drivers: manager.Drivers(),
 		Modes: map[string]string{"docker": "native"}, DefaultImage: "base",
+		Planned: func(mode string) bool { return mode == "k8s" },
 	})
 	users, err := accounts.New(ctx, accounts.Options{
 		Store: db, Reserved: func(string) bool { return false }, RemoveOwned: func(context.Context, string) error { return nil },

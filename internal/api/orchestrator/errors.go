@@ -107,9 +107,9 @@ var coreFields = map[string]string{"limits.cpu": "cpu", "limits.memory_mb": "mem
 var unitsOf = map[string]string{"memory": " (MiB)", "ephemeral_storage": " (MiB)"}
 
 // provisionError is the error of a create: that of a field, one that is worth
-// another try, or that nothing could be made. With a snapshot in the request that is
+// another try, or that nothing could be made of the mode that people call title. With a snapshot in the request that is
 // a 404, so that clients go on without it.
-func provisionError(err error, mode string, restores bool) error {
+func provisionError(err error, title string, restores bool) error {
 	e, ok := errors.AsType[*errdefs.Error](err)
 	if !ok || e.Code == errdefs.Internal {
 		return err
@@ -131,8 +131,5 @@ func provisionError(err error, mode string, restores bool) error {
 	if restores {
 		status = http.StatusNotFound
 	}
-	return &statusError{status, "Failed to provision " + modeNames[mode] + " sandbox: " + e.Message, err}
+	return &statusError{status, "Failed to provision " + title + " sandbox: " + e.Message, err}
 }
-
-// modeNames are the modes in texts for people.
-var modeNames = map[string]string{"docker": "Docker", "native": "native", "k8s": "Kubernetes", "": "the"}

@@ -101,6 +101,7 @@ func startSuffixed(t *testing.T, blobs blob.Store, suffix string, o surface.Opti
 	options := orchestrator.Options{
 		Store: db, Sessions: manager.Sessions, Snapshots: manager.Snapshots, Ready: manager.Ready, Drivers: manager.Drivers(),
 		Modes: map[string]string{"docker": "native"}, DefaultImage: "base", ArchiveSuffix: suffix,
+		Planned: func(mode string) bool { return mode == "k8s" },
 	}
 	for _, change := range changes {
 		change(&options)
@@ -126,6 +127,7 @@ func startSuffixed(t *testing.T, blobs blob.Store, suffix string, o surface.Opti
 	}
 	users.SetSignIns(signIns)
 	o.Service, o.Manager, o.Artifacts, o.SpoolDir, o.BodyBytes, o.UploadBytes = service, manager, kept, t.TempDir(), 1<<20, 1<<20
+	o.Title = func(mode string) string { return map[string]string{"docker": "Docker"}[mode] }
 	o.Accounts, o.SignIns, o.SignInLife = users, signIns, time.Hour
 	s := &server{t: t, users: users, service: service, manager: manager, kept: kept, document: readDocument(t), Server: httptest.NewUnstartedServer(nil)}
 	s.Config = api.NewServer(api.Handler(api.Options{Authenticator: users.Authenticator(keys), Browsers: signIns}, surface.New(o)), slog.New(slog.DiscardHandler))

@@ -25,6 +25,8 @@ type Options struct {
 	Manager   *session.Manager   // of the service's sessions
 	Artifacts *artifacts.Service // of the files of these
 
+	Title func(mode string) string // what people call a mode; nil, or "" of one, is its name
+
 	Bucket       bool   // snapshots are in one
 	BucketPrefix string // of their keys there
 
@@ -63,6 +65,17 @@ func New(o Options) api.Surface {
 	all := s.kit.Surface()
 	all.Routes = append(all.Routes, api.Route{Pattern: "GET " + documentPath, Scope: api.Public, Handler: serving(document)})
 	return all
+}
+
+// title is what people call a mode that a request names, or does not.
+func (s *surface) title(mode string) string {
+	if mode == "" {
+		return "the"
+	}
+	if s.opts.Title == nil {
+		return mode
+	}
+	return cmp.Or(s.opts.Title(mode), mode)
 }
 
 // absent answers, for a session that there is, that this daemon cannot do a thing.

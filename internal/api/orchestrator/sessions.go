@@ -153,7 +153,7 @@ func (s *surface) create(ctx context.Context, in *createInput) (*createOutput, e
 	}
 	x, made, err := s.sessions.Create(ctx, api.Caller(ctx), req)
 	if err != nil {
-		return nil, provisionError(err, req.Mode, req.RestoreSnapshot != "")
+		return nil, provisionError(err, s.title(req.Mode), req.RestoreSnapshot != "")
 	}
 	out := &createOutput{Status: http.StatusOK}
 	if made {

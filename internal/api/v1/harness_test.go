@@ -160,7 +160,7 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 	meter.Settled(context.Background())
 	o.session.Store, o.v1.Usage = meter.Sessions(), meter
 	if o.session.Admit == nil {
-		o.session.Admit = func(_ context.Context, owner string) error { return meter.Check(owner) }
+		o.session.Admit = func(_ context.Context, a session.Admission) error { return meter.Check(a.Owner) }
 	}
 	s := &server{manager: session.New(o.session), secrets: secrets.New(o.session.Secrets), registry: registry}
 	if !o.idle {

@@ -225,7 +225,7 @@ func TestRequestsByTheNameOfWhatHasEnded(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	full := false
 	s := start(t, func(o *setup) {
-		o.session.Admit = func(context.Context, string) error {
+		o.session.Admit = func(context.Context, session.Admission) error {
 			if full {
 				return errdefs.New(errdefs.Unavailable, "no memory: raise it")
 			}

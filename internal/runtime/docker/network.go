@@ -23,7 +23,16 @@ import (
 var (
 	_ runtime.Networked       = (*sandbox)(nil)
 	_ runtime.EngineNetworker = (*Driver)(nil)
+	_ runtime.Remote          = (*Driver)(nil)
 )
+
+// Remote implements runtime.Remote: an engine that is reached over the network has a
+// host of its own.
+func (d *Driver) Remote() bool { return !strings.HasPrefix(d.engine.DaemonHost(), "unix://") }
+
+// Admit implements runtime.Remote: the engine does not tell what its host has left, and
+// refuses by itself what does not fit.
+func (d *Driver) Admit(context.Context) error { return nil }
 
 // EngineNetwork implements runtime.EngineNetworker.
 func (d *Driver) EngineNetwork() string { return d.opts.Network }
@@ -40,7 +49,7 @@ func (d *Driver) checkNetwork(spec runtime.Spec) error {
 // NetNS implements runtime.Networked, for containers that are processes of this host's
 // kernel. A claim's container was made like every other, so it can do it, too.
 func (s *sandbox) NetNS(ctx context.Context) (*os.File, error) {
-	if host := s.d.engine.DaemonHost(); !strings.HasPrefix(host, "unix://") {
+	if s.d.Remote() {
 		return nil, errdefs.New(errdefs.Unimplemented, "a sandbox on a Docker engine that is reached over the network can have no network: it needs an engine of this host, at unix://")
 	}
 	got, err := s.d.inspect(ctx, s.id)

@@ -9,6 +9,8 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -18,7 +20,7 @@ import (
 // it is made of. What the driver of a sandbox cannot do is Unimplemented.
 type Driver struct {
 	drivers map[string]runtime.Driver
-	main    string
+	keeper  string // of the workspaces
 }
 
 var (
@@ -30,19 +32,52 @@ var (
 	_ runtime.WorkspaceKeeper = (*Driver)(nil)
 )
 
-// New returns a driver made of drivers, by their names. One has to be
-// runtime.Native. Main is the one that has the workspaces.
-func New(drivers map[string]runtime.Driver, main string) *Driver {
-	return &Driver{drivers: drivers, main: main}
+// New returns a driver made of drivers, by their names. Keeper is the one that has the
+// workspaces; "" is none.
+func New(drivers map[string]runtime.Driver, keeper string) *Driver {
+	return &Driver{drivers: drivers, keeper: keeper}
 }
 
-// of is the driver of a sandbox. One that is not here any more has none, which
-// is for the native driver to say: no ID of its own looks like that.
+// of is the driver of a sandbox. Of one whose driver is not here any more nothing is
+// known.
 func (d *Driver) of(id runtime.ID) runtime.Driver {
 	if driver, ok := d.drivers[id.Driver()]; ok {
 		return driver
 	}
-	return d.drivers[runtime.Native]
+	return nobody{}
+}
+
+// nobody is the driver of the sandboxes that none of the drivers has.
+type nobody struct{ runtime.Driver }
+
+func errNobody(id runtime.ID) error {
+	return errdefs.New(errdefs.NotFound, "no sandbox %s: there is no driver %s", id, id.Driver())
+}
+
+// Open implements runtime.Driver.
+func (nobody) Open(_ context.Context, id runtime.ID) (runtime.Sandbox, error) {
+	return nil, errNobody(id)
+}
+
+// Destroy implements runtime.Driver.
+func (nobody) Destroy(context.Context, runtime.ID) error { return nil }
+
+// Stop implements runtime.Stopper.
+func (nobody) Stop(_ context.Context, id runtime.ID) error { return errNobody(id) }
+
+// Start implements runtime.Stopper.
+func (nobody) Start(_ context.Context, id runtime.ID) (runtime.Sandbox, error) {
+	return nil, errNobody(id)
+}
+
+// StartQuiet implements runtime.QuietStarter.
+func (nobody) StartQuiet(_ context.Context, id runtime.ID) (runtime.Sandbox, error) {
+	return nil, errNobody(id)
+}
+
+// Fork implements runtime.Forker.
+func (nobody) Fork(_ context.Context, from runtime.ID, _ []runtime.Branch, _ runtime.Spec) (runtime.Forks, error) {
+	return runtime.Forks{}, errNobody(from)
 }
 
 // able is a driver with an optional part of the contract.
@@ -70,8 +105,11 @@ func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (
 	if _, ok := d.drivers[id.Driver()]; !ok {
 		return nil, errdefs.New(errdefs.Unimplemented, "there is no driver %s", id.Driver())
 	}
-	if spec.Workspace != "" && id.Driver() != d.main {
-		return nil, errdefs.New(errdefs.Unimplemented, "workspaces are of the driver %s, not of %s", d.main, id.Driver())
+	if spec.Workspace != "" && id.Driver() != d.keeper {
+		if _, err := d.workspaces(); err != nil {
+			return nil, err
+		}
+		return nil, errdefs.New(errdefs.Unimplemented, "workspaces are of the driver %s, not of %s", d.keeper, id.Driver())
 	}
 	return d.of(id).Create(ctx, id, spec)
 }
@@ -81,25 +119,66 @@ func (d *Driver) Open(ctx context.Context, id runtime.ID) (runtime.Sandbox, erro
 	return d.of(id).Open(ctx, id)
 }
 
-// List implements runtime.Driver: it yields the sandboxes of one driver after
-// the other's, and an AbsentError for one that is unavailable.
+// listTime is how long a driver may take to list its sandboxes, before it counts as one
+// that does not answer. The sandboxes of the others wait for it at the start.
+const listTime = 10 * time.Second
+
+// listed is what one driver has listed, to the end or until an error.
+type listed struct {
+	all []runtime.Status
+	err error
+}
+
+// List implements runtime.Driver: it asks all drivers at once, and yields the sandboxes
+// of one after the other's, and an AbsentError for one that is unavailable.
 func (d *Driver) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
 	return func(yield func(runtime.Status, error) bool) {
-		for _, name := range slices.Sorted(maps.Keys(d.drivers)) {
-			for status, err := range d.drivers[name].List(ctx) {
-				absent := errdefs.Is(err, errdefs.Unavailable)
-				switch {
-				case absent:
-					err = &runtime.AbsentError{Driver: name, Err: err}
-				case err != nil:
-					err = fmt.Errorf("%s: %w", name, err)
-				}
-				if !yield(status, err) || err != nil && !absent {
+		ctx, cancel := context.WithCancel(ctx)
+		names := slices.Sorted(maps.Keys(d.drivers))
+		answers := make([]chan listed, len(names))
+		var asking sync.WaitGroup
+		defer asking.Wait()
+		defer cancel()
+		for i, name := range names {
+			answers[i] = make(chan listed, 1)
+			asking.Go(func() { answers[i] <- listOf(ctx, name, d.drivers[name]) })
+		}
+		for _, answer := range answers {
+			got := <-answer
+			for _, status := range got.all {
+				if !yield(status, nil) {
 					return
 				}
 			}
+			if got.err == nil {
+				continue
+			}
+			_, absent := errors.AsType[*runtime.AbsentError](got.err)
+			if !yield(runtime.Status{}, got.err) || !absent {
+				return
+			}
 		}
 	}
+}
+
+// listOf lists the sandboxes of one driver.
+func listOf(ctx context.Context, name string, driver runtime.Driver) (got listed) {
+	asking, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	for status, err := range driver.List(asking) {
+		late := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+		switch {
+		case err == nil:
+			got.all = append(got.all, status)
+			continue
+		case late || errdefs.Is(err, errdefs.Unavailable):
+			got.err = &runtime.AbsentError{Driver: name, Err: err}
+		default:
+			got.err = fmt.Errorf("%s: %w", name, err)
+		}
+		return got
+	}
+	return got
 }
 
 // Destroy implements runtime.Driver.
@@ -160,13 +239,17 @@ func (d *Driver) Fork(ctx context.Context, from runtime.ID, branches []runtime.B
 	return f.Fork(ctx, from, branches, spec)
 }
 
-func (d *Driver) keeper() (runtime.WorkspaceKeeper, error) {
-	return able[runtime.WorkspaceKeeper](d.main, d.drivers[d.main], "keep workspaces")
+// workspaces is the keeper of the workspaces.
+func (d *Driver) workspaces() (runtime.WorkspaceKeeper, error) {
+	if d.keeper == "" {
+		return nil, errdefs.New(errdefs.Unimplemented, "no driver of this daemon keeps workspaces")
+	}
+	return able[runtime.WorkspaceKeeper](d.keeper, d.drivers[d.keeper], "keep workspaces")
 }
 
 // CreateWorkspace implements runtime.WorkspaceKeeper.
 func (d *Driver) CreateWorkspace(ctx context.Context, id runtime.WorkspaceID, sizeMB int64) error {
-	k, err := d.keeper()
+	k, err := d.workspaces()
 	if err != nil {
 		return err
 	}
@@ -175,7 +258,7 @@ func (d *Driver) CreateWorkspace(ctx context.Context, id runtime.WorkspaceID, si
 
 // DestroyWorkspace implements runtime.WorkspaceKeeper.
 func (d *Driver) DestroyWorkspace(ctx context.Context, id runtime.WorkspaceID) error {
-	k, err := d.keeper()
+	k, err := d.workspaces()
 	if err != nil {
 		return err
 	}
@@ -184,7 +267,7 @@ func (d *Driver) DestroyWorkspace(ctx context.Context, id runtime.WorkspaceID) e
 
 // Workspaces implements runtime.WorkspaceKeeper.
 func (d *Driver) Workspaces(ctx context.Context) iter.Seq2[runtime.WorkspaceID, error] {
-	k, err := d.keeper()
+	k, err := d.workspaces()
 	if err != nil {
 		return func(yield func(runtime.WorkspaceID, error) bool) { yield("", err) }
 	}
@@ -193,7 +276,7 @@ func (d *Driver) Workspaces(ctx context.Context) iter.Seq2[runtime.WorkspaceID, 
 
 // WorkspaceBytes implements runtime.WorkspaceKeeper.
 func (d *Driver) WorkspaceBytes(ctx context.Context, id runtime.WorkspaceID) (int64, error) {
-	k, err := d.keeper()
+	k, err := d.workspaces()
 	if err != nil {
 		return 0, err
 	}

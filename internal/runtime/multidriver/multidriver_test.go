@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -103,15 +105,39 @@ func TestEachSandboxIsOfOneDriver(t *testing.T) {
 // TestDriverThatIsGone: sandboxes of one that is not configured any more are
 // as gone as they are without it.
 func TestDriverThatIsGone(t *testing.T) {
-	d := multidriver.New(map[string]runtime.Driver{runtime.Native: runtimetest.NewLocal(t)}, runtime.Native)
-	if _, err := d.Open(t.Context(), "gone_a"); !errdefs.Is(err, errdefs.NotFound) {
-		t.Errorf("Open: %v", err)
+	ctx := t.Context()
+	for left, id := range map[string]runtime.ID{runtime.Native: "gone_a", "other": "a"} { // native may be the one that is gone
+		d := multidriver.New(map[string]runtime.Driver{left: runtimetest.NewLocal(t)}, left)
+		for name, call := range map[string]func() error{
+			"Open":       func() error { _, err := d.Open(ctx, id); return err },
+			"Stop":       func() error { return d.Stop(ctx, id) },
+			"Start":      func() error { _, err := d.Start(ctx, id); return err },
+			"StartQuiet": func() error { _, err := d.StartQuiet(ctx, id); return err },
+			"Fork":       func() error { _, err := d.Fork(ctx, id, nil, spec()); return err },
+		} {
+			if err := call(); !errdefs.Is(err, errdefs.NotFound) {
+				t.Errorf("%s %s: %v", name, id, err)
+			}
+		}
+		if err := d.Destroy(ctx, id); err != nil {
+			t.Errorf("Destroy %s: %v", id, err)
+		}
+		if _, err := d.Create(ctx, id, spec()); !errdefs.Is(err, errdefs.Unimplemented) {
+			t.Errorf("Create %s: %v", id, err)
+		}
 	}
-	if err := d.Destroy(t.Context(), "gone_a"); err != nil {
-		t.Errorf("Destroy: %v", err)
-	}
-	if _, err := d.Create(t.Context(), "gone_a", spec()); !errdefs.Is(err, errdefs.Unimplemented) {
-		t.Errorf("Create: %v", err)
+}
+
+// A daemon may have no driver that keeps workspaces.
+func TestNobodyKeepsWorkspaces(t *testing.T) {
+	d := multidriver.New(map[string]runtime.Driver{"one": runtimetest.NewLocal(t), "two": runtimetest.NewLocal(t)}, "")
+	withWorkspace := spec()
+	withWorkspace.Workspace = "w"
+	_, err := d.Create(t.Context(), "one_a", withWorkspace)
+	for what, err := range map[string]error{"a session with one": err, "one": d.CreateWorkspace(t.Context(), "w", 1)} {
+		if !errdefs.Is(err, errdefs.Unimplemented) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 
@@ -197,4 +223,39 @@ func TestSurvey(t *testing.T) {
 		}
 		break
 	}
+}
+
+// silent is one that lists nothing until nobody waits any more.
+type silent struct{ runtime.Driver }
+
+func (silent) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
+	return func(yield func(runtime.Status, error) bool) {
+		<-ctx.Done()
+		yield(runtime.Status{}, ctx.Err())
+	}
+}
+
+// one lists a sandbox.
+type one struct{ runtime.Driver }
+
+func (one) List(context.Context) iter.Seq2[runtime.Status, error] {
+	return func(yield func(runtime.Status, error) bool) { yield(runtime.Status{ID: "a", Alive: true}, nil) }
+}
+
+// The sandboxes of the others are seen in time beside any number of drivers that do not
+// answer, and nothing is absent for want of the caller's patience.
+func TestSurveyOfTheSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := multidriver.New(map[string]runtime.Driver{"a": silent{}, "b": silent{}, runtime.Native: one{}}, "")
+		began := time.Now()
+		seen, err := runtime.Survey(t.Context(), d)
+		if err != nil || len(seen.Sandboxes) != 1 || len(seen.Absent) != 2 || time.Since(began) > time.Minute {
+			t.Errorf("after %v: %+v, %v", time.Since(began), seen, err)
+		}
+		hurried, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if seen, err := runtime.Survey(hurried, d); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("in a second: %+v, %v", seen, err)
+		}
+	})
 }
