@@ -88,10 +88,11 @@ var Rules = map[string]Rule{
 
 	// Surfaces.
 	"internal/api": {
-		Ours:      []string{"internal/admission/fairqueue", "internal/auth", "internal/audit", "internal/errdefs", "internal/headers", "internal/tracing", "internal/protection"},
+		Ours:      []string{"internal/admission/fairqueue", "internal/auth", "internal/audit", "internal/errdefs", "internal/headers", "internal/rawpath", "internal/tracing", "internal/protection"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time", unix},
 	},
-	"internal/headers":        {},
+	"internal/headers":        {Ours: []string{"internal/rawpath"}},
+	"internal/rawpath":        {},
 	"internal/api/site":       {Ours: []string{"internal/api", "internal/errdefs"}, Libraries: []string{"github.com/yuin/goldmark"}},
 	"internal/api/execstream": {Ours: []string{"internal/api", "internal/errdefs", "internal/protection", "protocol"}},
 	"internal/api/strictjson": {Ours: []string{"internal/errdefs", "internal/protection"}},
@@ -303,7 +304,7 @@ var Rules = map[string]Rule{
 	"internal/network/hostcas": {},
 	"internal/network/own":     {Libraries: []string{"github.com/vishvananda/netlink", unix}},
 	"internal/network/door":    {Ours: []string{"internal/sandbox/netns", "internal/sandbox/sys"}, Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
-	"internal/network/relay":   {Ours: []string{"internal/headers", "internal/network", "internal/protection"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
+	"internal/network/relay":   {Ours: []string{"internal/headers", "internal/network", "internal/protection", "internal/rawpath"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
 
 	// Drivers.
 	"internal/runtime": {Ours: []string{"internal/errdefs"}},

@@ -20,6 +20,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/headers"
 	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/protection"
+	"github.com/sandkasten/sandkasten/internal/rawpath"
 )
 
 // looksLikeHTTP reports whether the first bytes of a connection are those of a
@@ -134,7 +135,11 @@ func (p *webProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !ok || !whole {
 		return nil, errors.New("a request of no connection")
 	}
-	r = r.WithContext(plain)
+	alone := r.Context().Value(ownKey{}) != nil
+	if r = r.WithContext(plain); alone {
+		r, own := p.own(r, web.secure)
+		return own.RoundTrip(r)
+	}
 	if web.secure == "" {
 		return p.plain.Load().RoundTrip(r)
 	}
@@ -144,6 +149,7 @@ func (p *webProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 type (
 	webConnKey  struct{}
 	secretsKey  struct{} // of those that a request may be filled with
+	ownKey      struct{} // of a request that needs a connection of its own
 	untracedKey struct{} // of a request's context before ReverseProxy's
 )
 
@@ -397,7 +403,9 @@ func (p *webProxy) rewrite(pr *httputil.ProxyRequest) {
 		return
 	}
 	pr.Out.URL.Scheme, pr.Out.URL.Host = "http", web.of.to.String()
-	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
+	if !rawpath.Set(pr.Out.URL, rawpath.Of(pr.In)) {
+		pr.Out = pr.Out.WithContext(context.WithValue(pr.Out.Context(), ownKey{}, true))
+	}
 	pr.Out.Host = web.of.host() // as it was decided about
 	if _, port, ok := strings.Cut(pr.In.Host, ":"); ok {
 		pr.Out.Host += ":" + port
