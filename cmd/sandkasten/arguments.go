@@ -12,10 +12,11 @@ import (
 // decodeText reads a text, and refuses one that is not among those that its flag takes.
 // The parser's own refusal offers "" as well, which stands for a flag that is left out.
 func decodeText(ctx *kong.DecodeContext, target reflect.Value) error {
-	var text string
-	if err := ctx.Scan.PopValueInto("string", &text); err != nil {
+	token, err := ctx.Scan.PopValue("string")
+	if err != nil {
 		return err
 	}
+	text := fmt.Sprint(token.Value) // PopValueInto replaces bytes that are no UTF-8, as file names have
 	if ctx.Value.Enum != "" && text != "" && !slices.Contains(ctx.Value.EnumSlice(), text) {
 		choices := slices.DeleteFunc(ctx.Value.EnumSlice(), func(choice string) bool { return choice == "" })
 		return fmt.Errorf("must be one of %s, but is %q", strings.Join(choices, ", "), text)

@@ -248,7 +248,7 @@ func (t *transfer) out(ctx context.Context, from, to string) error {
 	}
 	t.target = to
 	if found.IsDir() {
-		return t.fetchTree(ctx, from, to)
+		return t.fetchTree(ctx, from, to, found.ModifiedAt)
 	}
 	return t.fetch(ctx, from, to, found.ModifiedAt)
 }
@@ -301,7 +301,7 @@ func (t *transfer) fetch(ctx context.Context, from, to string, changed time.Time
 }
 
 // fetchTree fetches a directory.
-func (t *transfer) fetchTree(ctx context.Context, from, to string) error {
+func (t *transfer) fetchTree(ctx context.Context, from, to string, changed time.Time) error {
 	archive, err := t.inside.DownloadArchive(ctx, from, sandkasten.Tar)
 	if err != nil {
 		return err
@@ -317,5 +317,8 @@ func (t *transfer) fetchTree(ctx context.Context, from, to string) error {
 	}
 	defer root.Close()
 	t.skipped, err = tree.Unpack(root, reader)
-	return errors.Join(err, reader.Close())
+	if err := errors.Join(err, reader.Close()); err != nil {
+		return err
+	}
+	return os.Chtimes(to, changed, changed)
 }
