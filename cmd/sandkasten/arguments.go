@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/sandkasten/sandkasten/internal/cli/files"
 )
 
 // decodeText reads a text, and refuses one that is not among those that its flag takes.
@@ -22,6 +24,21 @@ func decodeText(ctx *kong.DecodeContext, target reflect.Value) error {
 		return fmt.Errorf("must be one of %s, but is %q", strings.Join(choices, ", "), text)
 	}
 	target.SetString(text)
+	return nil
+}
+
+// decodeInside reads paths of a session, whose bytes may be no UTF-8, as the API writes them.
+func decodeInside(ctx *kong.DecodeContext, target reflect.Value) error {
+	if target.Kind() == reflect.Slice {
+		for _, token := range ctx.Scan.PopWhile(func(t kong.Token) bool { return t.IsValue() }) {
+			target.Set(reflect.Append(target, reflect.ValueOf(files.InsidePath(fmt.Sprint(token.Value)))))
+		}
+		return nil
+	}
+	if err := decodeText(ctx, target); err != nil {
+		return err
+	}
+	target.SetString(files.InsidePath(target.String()))
 	return nil
 }
 

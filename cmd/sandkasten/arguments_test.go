@@ -35,6 +35,8 @@ func TestWrongArguments(t *testing.T) {
 		{[]string{"image", "build", "nosuch"}, `no recipe "nosuch"; there are base, node, python`, cli.ExitUsage},
 		{[]string{"exec", "--timeout", "99d", id, "true"}, "--timeout must be at most 1d", cli.ExitNotRun},
 		{[]string{"run", "--memory", "1", "base", "true"}, "--memory must be between 16 and", cli.ExitNotRun},
+		{[]string{"exec", id, "cat", "caf\xe9"}, `"caf\xe9" has bytes that are not UTF-8`, cli.ExitNotRun},
+		{[]string{"run", "base", "cat caf\xe9"}, "has bytes that are not UTF-8", cli.ExitNotRun},
 		{[]string{"stats", "nosuch"}, `"nosuch"`, cli.ExitFailed},
 	} {
 		r := tm.run(test.args...)

@@ -131,7 +131,11 @@ func TestCpKeepsTimesAndNames(t *testing.T) {
 	if got := content(t, filepath.Join(back, odd)); got != "alone" {
 		t.Errorf("%q", got)
 	}
-	tm.want("fs", "rm", id, odd)
+	if got := tm.want("fs", "cat", id, odd); got != "alone" {
+		t.Errorf("fs cat: %q", got)
+	}
+	tm.want("fs", "mv", id, odd, "g\xfd")
+	tm.want("fs", "rm", id, "g\xfd")
 	if got := tm.want("exec", id, "ls"); got != "src\n" {
 		t.Errorf("after the removal: %q", got)
 	}

@@ -113,7 +113,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"agents/tools", "internal/accounts", "internal/accounts/browser", "internal/accounts/inspections", "internal/accounts/oidc", "internal/api/v1/users", "internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
 			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/api/sessionmetrics", "internal/api/sockets", "internal/api/v1/contexts", "internal/contexts", "internal/api/v1/contract", "internal/api/v1/files", "internal/api/v1/operator", "internal/findings",
-			"internal/api/v1/images", "internal/api/v1/networks", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/network", "internal/pool", "internal/preview",
+			"internal/api/v1/images", "internal/api/v1/networks", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/network", "internal/pool", "internal/preview", "internal/rawpath",
 			"internal/audit", "internal/runtime", "internal/scope", "internal/session", "internal/history", "internal/session/laststats", "internal/session/ops", "internal/session/selection", "internal/usage",
 			"internal/events", "internal/events/sources", "internal/network/relay",
 			"protocol",
@@ -133,7 +133,7 @@ var Rules = map[string]Rule{
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
-	"internal/preview": {Ours: []string{"internal/auth", "internal/api", "internal/errdefs", "internal/session", "internal/protection"}},
+	"internal/preview": {Ours: []string{"internal/auth", "internal/api", "internal/errdefs", "internal/rawpath", "internal/session", "internal/protection"}},
 	"internal/api/v1/files": {
 		Ours: []string{
 			"internal/api", "internal/api/kit", "internal/api/strictjson", "internal/api/v1/contract", "internal/errdefs", "internal/session", "internal/session/ops", "protocol", "internal/protection",

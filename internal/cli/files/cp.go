@@ -104,10 +104,16 @@ func (r Remote) split(arg string) (id, file string, ok bool) {
 	if !ok || id == "" || strings.ContainsAny(id, r.Never) {
 		return "", "", false
 	}
-	if !utf8.ValidString(file) {
-		file = protocol.EscapeName(file)
+	return id, InsidePath(file), true
+}
+
+// InsidePath is a path of a session as the API has it. One that is text stays as it is: it
+// may be escaped already.
+func InsidePath(path string) string {
+	if utf8.ValidString(path) {
+		return path
 	}
-	return id, file, true
+	return protocol.EscapeName(path)
 }
 
 // standard is the name of standard input and output.

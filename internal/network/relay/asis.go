@@ -41,3 +41,14 @@ func (p *webProxy) own(r *http.Request, secure string) (*http.Request, http.Roun
 	}
 	return r.WithContext(rawpath.With(r.Context(), target)), t
 }
+
+// dial reaches the address of the connection that the request came by.
+func (p *webProxy) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	web, ok := ctx.Value(webConnKey{}).(*webConn)
+	if !ok {
+		return nil, errors.New("a request of no connection")
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	return p.relay.opts.Dial(ctx, network, web.of.to.String())
+}

@@ -483,17 +483,6 @@ func (t *trailed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// dial reaches the address of the connection that the request came by.
-func (p *webProxy) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	web, ok := ctx.Value(webConnKey{}).(*webConn)
-	if !ok {
-		return nil, errors.New("a request of no connection")
-	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	return p.relay.opts.Dial(ctx, network, web.of.to.String())
-}
-
 func notReached(w http.ResponseWriter, _ *http.Request, err error) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(http.StatusBadGateway)
