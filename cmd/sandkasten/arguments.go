@@ -7,20 +7,38 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/sandkasten/sandkasten/internal/cli/files"
 )
 
 // decodeText reads a text, and refuses one that is not among those that its flag takes.
 // The parser's own refusal offers "" as well, which stands for a flag that is left out.
 func decodeText(ctx *kong.DecodeContext, target reflect.Value) error {
-	var text string
-	if err := ctx.Scan.PopValueInto("string", &text); err != nil {
+	token, err := ctx.Scan.PopValue("string")
+	if err != nil {
 		return err
 	}
+	text := fmt.Sprint(token.Value) // PopValueInto replaces bytes that are no UTF-8, as file names have
 	if ctx.Value.Enum != "" && text != "" && !slices.Contains(ctx.Value.EnumSlice(), text) {
 		choices := slices.DeleteFunc(ctx.Value.EnumSlice(), func(choice string) bool { return choice == "" })
 		return fmt.Errorf("must be one of %s, but is %q", strings.Join(choices, ", "), text)
 	}
 	target.SetString(text)
+	return nil
+}
+
+// decodeInside reads paths of a session, whose bytes may be no UTF-8, as the API writes them.
+func decodeInside(ctx *kong.DecodeContext, target reflect.Value) error {
+	if target.Kind() == reflect.Slice {
+		for _, token := range ctx.Scan.PopWhile(func(t kong.Token) bool { return t.IsValue() }) {
+			target.Set(reflect.Append(target, reflect.ValueOf(files.InsidePath(fmt.Sprint(token.Value)))))
+		}
+		return nil
+	}
+	if err := decodeText(ctx, target); err != nil {
+		return err
+	}
+	target.SetString(files.InsidePath(target.String()))
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/networks"
@@ -54,6 +55,9 @@ that a program inside cannot move the cursor, fill the clipboard or type for you
 }
 
 func (c execCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	if err := refuseBytes(c.Command); err != nil {
+		return cli.NotRun(err)
+	}
 	s := cl.Session(c.Session)
 	if c.wanted() {
 		if c.Shell != "" {
@@ -105,6 +109,16 @@ func resultOf(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd string
 	detail, err := s.Process(stream.ExecID()).Get(ctx, nil)
 	r.Text = detail.Text
 	return r, err
+}
+
+// refuseBytes refuses a command that the API cannot be told: it is text.
+func refuseBytes(words []string) error {
+	for _, word := range words {
+		if !utf8.ValidString(word) {
+			return cli.Wrong(`a command is text, and %q has bytes that are not UTF-8: write the command as one line, and such bytes in it as $'caf\xe9'`, word)
+		}
+	}
+	return nil
 }
 
 // commandLine makes one line for the shell. A single word is one already;

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/sdk/go"
@@ -90,6 +91,53 @@ func TestCpNames(t *testing.T) {
 	r := tm.run("cp", id+":in", filepath.Join(here, "whole"))
 	if _, err := os.Lstat(filepath.Join(here, "whole", "out")); r.code != 0 || err == nil || !strings.Contains(r.errOut, "left out") {
 		t.Errorf("a link that leads out: %+v, %v", r, err)
+	}
+}
+
+// TestCpKeepsTimesAndNames copies files whose names are no UTF-8 there and back, alone and
+// in a directory: they and their directories keep their times, of which none is rounded up.
+func TestCpKeepsTimesAndNames(t *testing.T) {
+	tm := startDaemon(t)
+	id := tm.create()
+	here := t.TempDir()
+	old := time.Unix(1_000_000_000, 789_123_456)
+	const odd = "f\xfe"
+	write(t, filepath.Join(here, odd), "alone", 0o640)
+	write(t, filepath.Join(here, "src", "sub", odd), "in a directory", 0o640)
+	paths := []string{odd, "src/sub/" + odd, "src/sub", "src"}
+	for _, name := range paths {
+		if err := os.Chtimes(filepath.Join(here, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tm.want("cp", filepath.Join(here, odd), id+":")
+	tm.want("cp", filepath.Join(here, "src"), id+":")
+	if got := tm.want("exec", id, `stat -c %.9Y $'f\xfe' $'src/sub/f\xfe' src/sub src`); got != strings.Repeat("1000000000.789123456\n", 4) {
+		t.Errorf("times inside: %s", got)
+	}
+	back := t.TempDir()
+	tm.want("cp", id+":"+odd, back)
+	tm.want("cp", id+":src", back)
+	for _, name := range paths {
+		info, err := os.Stat(filepath.Join(back, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The API tells of times in full milliseconds.
+		if at := info.ModTime(); at.After(old) || at.Before(old.Truncate(time.Millisecond)) {
+			t.Errorf("%q is of %v here, want %v", name, at.UTC(), old.UTC())
+		}
+	}
+	if got := content(t, filepath.Join(back, odd)); got != "alone" {
+		t.Errorf("%q", got)
+	}
+	if got := tm.want("fs", "cat", id, odd); got != "alone" {
+		t.Errorf("fs cat: %q", got)
+	}
+	tm.want("fs", "mv", id, odd, "g\xfd")
+	tm.want("fs", "rm", id, "g\xfd")
+	if got := tm.want("exec", id, "ls"); got != "src\n" {
+		t.Errorf("after the removal: %q", got)
 	}
 }
 

@@ -74,7 +74,9 @@ func (c imageBuildCmd) Run(ctx context.Context, a *cli.App) error {
 // sandkasten, and what it means. A daemon reads the text anew.
 func (c imageBuildCmd) recipe() (text string, r images.Recipe, err error) {
 	if c.Recipe == "" {
-		r, err = images.DefaultRecipe(c.Image)
+		if r, err = images.DefaultRecipe(c.Image); errdefs.Is(err, errdefs.NotFound) {
+			err = cli.Wrong("%w", err)
+		}
 		return "", r, err
 	}
 	data, err := os.ReadFile(c.Recipe)

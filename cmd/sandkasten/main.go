@@ -116,6 +116,7 @@ func run(ctx context.Context, a *cli.App, args []string) int {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Writers(a.Out, a.Err),
 		kong.KindMapper(reflect.String, kong.MapperFunc(decodeText)),
+		kong.NamedMapper("inside", kong.MapperFunc(decodeInside)),
 	)
 	if err != nil {
 		panic(err) // the struct above is wrong: every start shows it

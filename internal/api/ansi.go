@@ -18,7 +18,8 @@ import (
 //
 // A control string that is never ended hides at most its own line. Those of kind DCS, as
 // pictures, may have several: what follows the first is held until it is known whether the
-// string ends, and 64 KiB at most.
+// string ends, and 64 KiB at most. What such a string hides of the output is counted: the
+// program may have meant it to be read.
 type Plain struct {
 	out   io.Writer
 	state ansiState
@@ -26,6 +27,8 @@ type Plain struct {
 	kind  byte   // which control string, in inString
 	lines []byte // of a DCS, from the end of its first one on
 	held  int64  // bytes since the last one that was decided on
+	open  int64  // of a control string, behind its introducer, that nothing else shows
+	lost  int64  // open of all those that were never ended
 	buf   []byte // of one Write, kept for the next
 }
 
@@ -56,6 +59,10 @@ func NewPlain(out io.Writer) *Plain { return &Plain{out: out} }
 // Held is how many of the last bytes written are not decided on: the start of
 // a sequence, or a "\r". To begin anew that many bytes earlier loses nothing.
 func (p *Plain) Held() int64 { return p.held }
+
+// Hidden is how many bytes control strings without an end have hidden. That of a string
+// which is still open counts, too.
+func (p *Plain) Hidden() int64 { return p.lost + p.open }
 
 // Write passes on what remains of b. Its count is of b's bytes, not of those
 // that are passed on.
@@ -89,9 +96,11 @@ func (p *Plain) Flush() error {
 	return err
 }
 
-// giveBack shows the lines that a DCS without an end has hidden.
+// giveBack ends a control string that has no end: it shows the lines of a DCS, and counts
+// what stays hidden.
 func (p *Plain) giveBack() {
 	p.state = ground
+	p.lost, p.open = p.lost+p.open, 0
 	for _, c := range p.lines {
 		p.visible(c)
 	}
@@ -155,26 +164,38 @@ func (p *Plain) step(c byte) {
 			p.abort(c)
 		}
 	case inString:
-		switch {
-		case c == bel, c == can, c == sub:
-			p.state, p.lines = ground, p.lines[:0]
-		case c == esc:
-			p.state = inStringEscape
-		case c == '\n' && p.kind != 'P':
-			p.abort(c)
-		case c == '\n', len(p.lines) > 0:
-			if p.lines = append(p.lines, c); len(p.lines) > mostLines {
-				p.giveBack()
-			}
-		}
+		p.inString(c)
 	case inStringEscape:
 		if c == '\\' { // ST
-			p.state, p.lines = ground, p.lines[:0]
+			p.endString()
 			return
 		}
 		p.giveBack()
 		p.afterEscape(c)
 	}
+}
+
+func (p *Plain) inString(c byte) {
+	switch {
+	case c == bel, c == can, c == sub:
+		p.endString()
+	case c == esc:
+		p.state = inStringEscape
+	case c == '\n' && p.kind != 'P':
+		p.giveBack()
+		p.visible(c)
+	case c == '\n', len(p.lines) > 0:
+		if p.lines = append(p.lines, c); len(p.lines) > mostLines {
+			p.giveBack()
+		}
+	default:
+		p.open++
+	}
+}
+
+// endString takes out a control string that has its end.
+func (p *Plain) endString() {
+	p.state, p.lines, p.open = ground, p.lines[:0], 0
 }
 
 // afterEscape decides what a sequence is.

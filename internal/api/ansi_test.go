@@ -88,6 +88,45 @@ func TestPlainHeld(t *testing.T) {
 	}
 }
 
+// TestPlainHidden has control strings without an end counted, of every kind and wherever
+// they are given up, and those with an end not.
+func TestPlainHidden(t *testing.T) {
+	tests := []struct {
+		name, in string
+		want     int64
+	}{
+		{"none", "\x1b[1;31mred\x1b[0m\r\n", 0},
+		{"strings with an end", "\x1b]0;title\x07\x1bPq\n#0\x1b\\\x1b_a\x1b\\\x1b^b\x1b\\\x1bXc\x18", 0},
+		{"OSC up to its line's end", "\x1b]0;12 failed\nkept", 11},
+		{"APC, PM and SOS", "\x1b_abc\n\x1b^de\n\x1bXf\n", 6},
+		{"DCS, of which the later lines are shown", "\x1bPoops\nkept", 4},
+		{"DCS with more lines than are held", "\x1bPoops\n" + strings.Repeat("x", 70<<10), 4},
+		{"string that is open at the end", "done\x1b]12 failed", 9},
+		{"string cut by a sequence", "\x1b_abc\x1b[0mtext", 3},
+		{"string in one that has no end", "\x1bPa\nb\x1bPc\nd\x1b\\e", 1},
+		{"long line", "\x1bX" + strings.Repeat("x", 1<<20), 1 << 20},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, n := range []int{1, 3, len(tt.in)} {
+				p := api.NewPlain(discard{})
+				for rest := []byte(tt.in); len(rest) > 0; rest = rest[min(n, len(rest)):] {
+					if _, err := p.Write(rest[:min(n, len(rest))]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				before := p.Hidden()
+				if err := p.Flush(); err != nil {
+					t.Fatal(err)
+				}
+				if before != tt.want || p.Hidden() != tt.want {
+					t.Errorf("in pieces of %d: %d hidden, %d after the end, want %d", n, before, p.Hidden(), tt.want)
+				}
+			}
+		})
+	}
+}
+
 func TestPlainPassesErrorsOn(t *testing.T) {
 	p := api.NewPlain(broken{})
 	if _, err := p.Write([]byte("x")); !errors.Is(err, errBroken) {

@@ -10,6 +10,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/protection"
+	"github.com/sandkasten/sandkasten/internal/rawpath"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
@@ -67,6 +69,11 @@ type Route struct {
 	// Resolve, which may be nil, turns what the path calls a thing into its id, with
 	// SetPathValue: once, before handlers and logs see it. The caller is known.
 	Resolve func(r *http.Request) error
+
+	// Foreign says that what the last wildcard of the pattern stands for is not the daemon's:
+	// the handler reads it with rawpath.Of, and nobody cleans or redirects it. The pattern
+	// names no method.
+	Foreign bool
 
 	// Reserved says, of scope Admin, what admins alone may do here, and what others can do
 	// instead: "only admins make images". Nothing is that it tells of all owners' sessions.
@@ -163,6 +170,9 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 				panic("api: " + s.Name + ": route " + route.Pattern + " has no scope")
 			}
 			h.mux.Handle(route.Pattern, speak(s, h.guard(route)))
+			if route.Foreign {
+				h.foreign = append(h.foreign, strings.Split(route.Pattern, "/"))
+			}
 		}
 		if s.Prefix != "" {
 			h.prefixed = append(h.prefixed, s)
@@ -213,7 +223,8 @@ type handler struct {
 	mux     *http.ServeMux
 	inside  *Inside
 
-	prefixed []Surface // with paths of their own, for what is refused before there is a route
+	foreign  [][]string // the parts of patterns whose last wildcard is not ours
+	prefixed []Surface  // with paths of their own, for what is refused before there is a route
 
 	proxies   Proxies
 	strangers audit.Sampler // of the lines in the log of requests without a key
@@ -261,6 +272,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.fromOrigin(rec, r) {
 		return
 	}
+	if own, ok := h.beforeForeign(r); ok {
+		req.path, r.URL = r.URL.Path, own
+		h.mux.ServeHTTP(rec, r)
+		return
+	}
 	// The mux would redirect these. No client of ours sends them, and a proxy
 	// in front may have judged a different path than the one it redirects to.
 	if p := r.URL.Path; p == "" || p[0] != '/' || (p != "/" && path.Clean(p) != strings.TrimSuffix(p, "/") && !protection.Off(protection.CleanPaths)) {
@@ -268,6 +284,32 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.mux.ServeHTTP(rec, r)
+}
+
+// beforeForeign returns a request's URL without what of its path is not the daemon's, if a
+// route leads there.
+func (h *handler) beforeForeign(r *http.Request) (own *url.URL, ok bool) {
+	path := rawpath.Of(r).Path
+	for _, pattern := range h.foreign {
+		parts := strings.SplitN(path, "/", len(pattern))
+		if len(parts) < len(pattern) || !leads(pattern[:len(pattern)-1], parts) {
+			continue
+		}
+		return &url.URL{Path: strings.Join(parts[:len(parts)-1], "/") + "/", RawQuery: r.URL.RawQuery}, true
+	}
+	return nil, false
+}
+
+// leads reports whether a path begins with what a pattern does. A path with escapes there
+// takes the usual way.
+func leads(pattern, path []string) bool {
+	for i, part := range pattern {
+		isWildcard := strings.HasPrefix(part, "{")
+		if !isWildcard && path[i] != part || isWildcard && (strings.Trim(path[i], ".") == "" || strings.ContainsAny(path[i], "%")) {
+			return false
+		}
+	}
+	return true
 }
 
 // dialectOf is the dialect of the surface that a path belongs to.

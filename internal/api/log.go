@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -147,7 +148,7 @@ func (h *handler) logAccess(rec *recorder, r *http.Request, req *Request, elapse
 	attrs := []slog.Attr{
 		slog.String("request_id", req.ID),
 		slog.String("method", clean(r.Method)),
-		slog.String("path", clean(r.URL.Path)),
+		slog.String("path", clean(cmp.Or(req.path, r.URL.Path))),
 		slog.Int("status", rec.status),
 		slog.Int64("bytes", rec.bytes),
 		slog.Float64("took_ms", float64(elapsed.Microseconds())/1000),

@@ -66,6 +66,7 @@ type Request struct {
 	ended bool              // guarded by mu
 
 	start time.Time
+	path  string // for the log, where the URL has only what is the daemon's of it
 	span  tracing.Span
 	cause error // for the log, see Failed
 }

@@ -88,10 +88,11 @@ var Rules = map[string]Rule{
 
 	// Surfaces.
 	"internal/api": {
-		Ours:      []string{"internal/admission/fairqueue", "internal/auth", "internal/audit", "internal/errdefs", "internal/headers", "internal/tracing", "internal/protection"},
+		Ours:      []string{"internal/admission/fairqueue", "internal/auth", "internal/audit", "internal/errdefs", "internal/headers", "internal/rawpath", "internal/tracing", "internal/protection"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time", unix},
 	},
-	"internal/headers":        {},
+	"internal/headers":        {Ours: []string{"internal/rawpath"}},
+	"internal/rawpath":        {},
 	"internal/api/site":       {Ours: []string{"internal/api", "internal/errdefs"}, Libraries: []string{"github.com/yuin/goldmark"}},
 	"internal/api/execstream": {Ours: []string{"internal/api", "internal/errdefs", "internal/protection", "protocol"}},
 	"internal/api/strictjson": {Ours: []string{"internal/errdefs", "internal/protection"}},
@@ -112,7 +113,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"agents/tools", "internal/accounts", "internal/accounts/browser", "internal/accounts/inspections", "internal/accounts/oidc", "internal/api/v1/users", "internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
 			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/api/sessionmetrics", "internal/api/sockets", "internal/api/v1/contexts", "internal/contexts", "internal/api/v1/contract", "internal/api/v1/files", "internal/api/v1/operator", "internal/findings",
-			"internal/api/v1/images", "internal/api/v1/networks", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/network", "internal/pool", "internal/preview",
+			"internal/api/v1/images", "internal/api/v1/networks", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/network", "internal/pool", "internal/preview", "internal/rawpath",
 			"internal/audit", "internal/runtime", "internal/scope", "internal/session", "internal/history", "internal/session/laststats", "internal/session/ops", "internal/session/selection", "internal/usage",
 			"internal/events", "internal/events/sources", "internal/network/relay",
 			"protocol",
@@ -132,7 +133,7 @@ var Rules = map[string]Rule{
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
-	"internal/preview": {Ours: []string{"internal/auth", "internal/api", "internal/errdefs", "internal/session", "internal/protection"}},
+	"internal/preview": {Ours: []string{"internal/auth", "internal/api", "internal/errdefs", "internal/rawpath", "internal/session", "internal/protection"}},
 	"internal/api/v1/files": {
 		Ours: []string{
 			"internal/api", "internal/api/kit", "internal/api/strictjson", "internal/api/v1/contract", "internal/errdefs", "internal/session", "internal/session/ops", "protocol", "internal/protection",
@@ -303,7 +304,7 @@ var Rules = map[string]Rule{
 	"internal/network/hostcas": {},
 	"internal/network/own":     {Libraries: []string{"github.com/vishvananda/netlink", unix}},
 	"internal/network/door":    {Ours: []string{"internal/sandbox/netns", "internal/sandbox/sys"}, Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
-	"internal/network/relay":   {Ours: []string{"internal/headers", "internal/network", "internal/protection"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
+	"internal/network/relay":   {Ours: []string{"internal/headers", "internal/network", "internal/protection", "internal/rawpath"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
 
 	// Drivers.
 	"internal/runtime": {Ours: []string{"internal/errdefs"}},

@@ -22,6 +22,7 @@ func TestQueryOfChangesAndOfAnOwner(t *testing.T) {
 		{Owner: "root", Of: "alice", Route: "GET /v1/sessions/{id}/fs/read"},
 		{Owner: "root", Of: "bob", Route: "POST /v1/keys"},
 		{Owner: "alice2", Route: "DELETE /v1/sessions/{id}"},
+		{Event: "refused", Requests: 3},
 	} {
 		l.Append(t.Context(), e)
 	}

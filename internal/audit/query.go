@@ -52,11 +52,17 @@ func (q Query) takes(l line) bool {
 		(q.Route == "" || l.Route == q.Route) && (!q.Failed || l.Status >= 400)
 }
 
-// changes reports whether the line is of what changes something or runs a program: not of
+// IsChange reports whether the entry is of what changes something or runs a program.
+func (e Entry) IsChange() bool { return isChange(e.Route) }
+
+func (l line) changes() bool { return isChange(l.Route) }
+
+// isChange reports whether a route is one of what changes something or runs a program: not of
 // what only looks, listens or asks again. Three routes act on a GET, as browsers need it.
-func (l line) changes() bool {
-	method, path, _ := strings.Cut(l.Route, " ")
-	return method != "GET" && method != "HEAD" ||
+// A line without a route counts requests that were refused together.
+func isChange(route string) bool {
+	method, path, _ := strings.Cut(route, " ")
+	return method != "" && method != "GET" && method != "HEAD" ||
 		strings.HasSuffix(path, "/exec/stream") || strings.HasSuffix(path, "/terminal") || strings.HasSuffix(path, "/tunnel")
 }
 

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/sandkasten/sandkasten/internal/rawpath"
 )
 
 // Limits of one request.
@@ -106,8 +108,11 @@ type Conn struct {
 	room   *Room
 	from   netip.Addr // the zero one has no bound of its own
 
+	target rawpath.Reader // for the one goroutine that reads
+
 	mu    sync.Mutex
-	count count // guarded by mu
+	count count           // guarded by mu
+	line  rawpath.Scanner // guarded by mu
 }
 
 // count is of one header.
@@ -162,7 +167,7 @@ func (c *Conn) CloseWrite() error {
 // Read implements net.Conn. Of a header that is over a limit the client is told so, and the
 // server finds the connection ended.
 func (c *Conn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
+	n, err := c.target.Read(c.Conn, p, c.scan)
 	if n == 0 {
 		return n, err
 	}
@@ -192,12 +197,27 @@ func (c *Conn) refuse(answer []byte) {
 	c.Conn.Close() // the server closes it, too
 }
 
+// scan has the request line's path pass net/http as it is.
+func (c *Conn) scan(p, ahead []byte, last bool) (done, need int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.line.Scan(p, ahead, last)
+}
+
+// refusedLine answers a request whose path has a byte that is in no text.
+var refusedLine = []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
+	"The path has a byte 0xFF, which has to be escaped as %FF.\n")
+
 // arrived counts what has come, and returns the answer to what is over a limit.
 func (c *Conn) arrived(p []byte) (answer []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.count.ended {
 		return nil
+	}
+	if c.line.Refused() {
+		c.settle(c.count.bytes)
+		return refusedLine
 	}
 	before := c.count.bytes
 	c.count.add(p)
@@ -246,6 +266,7 @@ func (c *Conn) Next() {
 	defer c.mu.Unlock()
 	c.settleUnended()
 	c.count = count{}
+	c.line.Next()
 }
 
 // Close implements net.Conn.

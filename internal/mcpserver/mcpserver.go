@@ -76,7 +76,7 @@ func NewListener(o Options) *mcp.Server { return newServer(o).mcp }
 func newServer(o Options) *server {
 	s := &server{opts: o}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "sandkasten", Title: "Sandkasten", Version: o.Version}, &mcp.ServerOptions{
-		Instructions: instructions, Logger: o.Log,
+		Instructions: instructions, Logger: QuietLog(o.Log),
 		Capabilities:     &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{Subscribe: true}},
 		SubscribeHandler: s.subscribe, UnsubscribeHandler: s.unsubscribe, SetCacheable: forOneReader,
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/protection"
+	"github.com/sandkasten/sandkasten/internal/rawpath"
 )
 
 // maxHeader bounds the headers of an answer, those before it included.
@@ -40,7 +41,7 @@ func (p *Previews) newTransport() *http.Transport {
 			if err != nil {
 				return nil, err
 			}
-			return newRestless(conn, p.opts.IdleTimeout), nil
+			return rawpath.FirstLine(ctx, newRestless(conn, p.opts.IdleTimeout)), nil
 		},
 		DisableKeepAlives:      true,
 		DisableCompression:     true, // bytes go through as they are
@@ -92,10 +93,10 @@ type visit struct {
 	p      *Previews
 	target Target
 	prefix string
-	path   string // behind the prefix, as the client has escaped it
-	plain  string // path without escapes
+	asked  rawpath.Target // behind the prefix, as the client wrote it, without a token
 	in     *http.Request
 	body   *body
+	whole  bool // the request's URL is all of asked
 }
 
 // Serve passes an admitted request on to the server at a target, WebSockets
@@ -111,21 +112,26 @@ func (p *Previews) Serve(w http.ResponseWriter, r *http.Request, t Target, prefi
 		api.WriteError(w, r, api.MethodNotAllowed(r.Method))
 		return
 	}
-	path, ok := strings.CutPrefix(r.URL.EscapedPath(), prefix)
-	plain, err := url.PathUnescape(path)
-	if err != nil || !ok || !strings.HasPrefix(path, "/") {
+	target := rawpath.Of(r)
+	if !strings.HasPrefix(target.Path, prefix+"/") {
 		api.WriteError(w, r, errdefs.New(errdefs.InvalidArgument, "the path is not well-formed"))
 		return
 	}
+	asked := askedFor(target, prefix)
 	if prefix != "" && r.Header.Get("Service-Worker") != "" {
 		api.WriteError(w, r, errdefs.New(errdefs.PermissionDenied, "a preview below a path of the API cannot have service workers; configure preview.domain"))
 		return
 	}
-	if p.keep(w, r, t, prefix, path) {
+	if p.keep(w, r, t, prefix, asked.Path) {
 		return
 	}
-	v := &visit{p: p, target: t, prefix: prefix, path: path, plain: plain, in: r}
+	v := &visit{p: p, target: t, prefix: prefix, asked: asked, in: r}
 	v.serve(w)
+}
+
+// askedFor is what the server gets of a target below a prefix: nothing of ours.
+func askedFor(target rawpath.Target, prefix string) rawpath.Target {
+	return rawpath.Target{Path: strings.TrimPrefix(target.Path, prefix), Query: withoutTokenIn(target.Query)}
 }
 
 func (v *visit) serve(w http.ResponseWriter) {
@@ -165,8 +171,7 @@ func (v *visit) rewrite(r *httputil.ProxyRequest) {
 	out := r.Out
 	out.URL.Scheme = "http"
 	out.URL.Host = net.JoinHostPort(string(v.target.Session), strconv.Itoa(v.target.Port))
-	out.URL.Path, out.URL.RawPath = v.plain, v.path
-	out.URL.RawQuery = withoutToken(r.In.URL.RawQuery) // Out's has lost what Go does not take for a parameter
+	v.whole = rawpath.Set(out.URL, v.asked)
 	out.Host = r.In.Host
 	cleanRequest(out.Header)
 	if local := v.localHost(); local != "" {
@@ -218,12 +223,16 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // with a status of 1xx: their headers would not be cleaned, and their number
 // has no limit then.
 func (v *visit) roundTrip(r *http.Request) (*http.Response, error) {
-	return v.p.transport.RoundTrip(r.WithContext(v.in.Context()))
+	ctx := v.in.Context()
+	if !v.whole {
+		ctx = rawpath.With(ctx, v.asked)
+	}
+	return v.p.transport.RoundTrip(r.WithContext(ctx))
 }
 
 func (v *visit) modify(response *http.Response) error {
 	api.From(v.in.Context()).Foreign = true
-	cleanAnswer(response.Header, v.in.Host, v.prefix, &url.URL{Path: v.plain, RawPath: v.path})
+	cleanAnswer(response.Header, v.in.Host, v.prefix, &url.URL{Path: rawpath.Plain(v.asked.Path), RawPath: v.asked.Path})
 	if local := v.localHost(); local != "" && isAt(response.Header.Get("Location"), local) {
 		_, rest, _ := strings.Cut(response.Header.Get("Location"), "://")
 		response.Header.Set("Location", v.p.scheme(api.From(v.in.Context()))+"://"+v.in.Host+rest[len(hostOf(rest)):])

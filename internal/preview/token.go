@@ -16,6 +16,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/protection"
+	"github.com/sandkasten/sandkasten/internal/rawpath"
 )
 
 // Where a request may show a token. None of the three reaches a sandbox.
@@ -122,7 +123,8 @@ func (p *Previews) Ticket(r *http.Request, t Target) (visitor auth.Principal, sh
 // reports whether it has answered.
 func (p *Previews) keep(w http.ResponseWriter, r *http.Request, t Target, prefix, path string) bool {
 	token := r.URL.Query().Get(tokenParam)
-	if token == "" || r.Method != http.MethodGet || !navigation(r) {
+	// No browser asks for a path with dot segments, and one would follow them out of the prefix.
+	if token == "" || r.Method != http.MethodGet || !navigation(r) || rawpath.HasDots(path) {
 		return false
 	}
 	expires, ok := p.expiry(t, token)
@@ -154,6 +156,16 @@ func navigation(r *http.Request) bool {
 		return mode == "navigate"
 	}
 	return strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// withoutTokenIn is withoutToken of a query with its question mark, which goes with all that
+// it had.
+func withoutTokenIn(query string) string {
+	rest := withoutToken(query[min(1, len(query)):])
+	if rest == "" && query != "?" {
+		return ""
+	}
+	return "?" + rest
 }
 
 // withoutToken takes our parameter out of a query and leaves the rest as it is.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/rawpath"
 )
 
 const (
@@ -231,7 +232,7 @@ func TestQueriesPassAsTheyCame(t *testing.T) {
 	var got string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RequestURI }))
 	defer server.Close()
-	v := &visit{p: &Previews{}, target: Target{idA, 80}, path: "/a%2fb", plain: "/a/b"}
+	v := &visit{p: &Previews{}, target: Target{idA, 80}}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		v.rewrite(r)
 		r.Out.URL.Host = strings.TrimPrefix(server.URL, "http://")
@@ -240,7 +241,9 @@ func TestQueriesPassAsTheyCame(t *testing.T) {
 		"?flag&style=a;b": "?flag&style=a;b", "?%zz=%&b": "?%zz=%&b", "?a+b=%2F;": "?a+b=%2F;", "?": "?", "": "",
 		"?x;y&preview_token=t&z": "?x;y&z",
 	} {
-		proxy.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/a%2fb"+query, nil))
+		r := httptest.NewRequest(http.MethodGet, "/a%2fb"+query, nil)
+		v.asked = askedFor(rawpath.Of(r), "")
+		proxy.ServeHTTP(httptest.NewRecorder(), r)
 		if got != "/a%2fb"+want {
 			t.Errorf("%q arrives as %q", query, got)
 		}

@@ -1,5 +1,5 @@
 // Package tree moves a local directory into a tar stream and out of one: the
-// command line's half of copying directories. It keeps modes, links and times, of which full seconds. What it
+// command line's half of copying directories. It keeps modes, links and times. What it
 // unpacks was packed by a sandbox and is taken for hostile: nothing is written
 // outside of the directory, and no link that is made leads out of it.
 package tree
@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // block is the unit of a tar stream, which ends in two empty ones.
@@ -37,7 +36,7 @@ func Scan(dir string) (*Plan, error) {
 	}
 	p := &Plan{root: root, Size: 2 * block}
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || name == "." {
+		if err != nil {
 			return err
 		}
 		return p.add(name, d)
@@ -75,9 +74,8 @@ func (p *Plan) add(name string, d fs.DirEntry) error {
 	*header = tar.Header{
 		Typeflag: header.Typeflag, Name: filepath.ToSlash(name), Linkname: target, Size: header.Size,
 		Mode: int64(info.Mode().Perm()),
-		// In full seconds, or each header would be 1 KiB longer. The writer would round up, too,
-		// into the future.
-		ModTime: header.ModTime.Truncate(time.Second),
+		// Another format has full seconds only, and its writer rounds up, into the future.
+		ModTime: header.ModTime, Format: tar.FormatPAX,
 	}
 	if info.IsDir() {
 		header.Name += "/"

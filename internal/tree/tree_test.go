@@ -39,7 +39,7 @@ func look(t *testing.T, dir string) map[string]string {
 		}
 		text := info.Mode().String()
 		if info.Mode()&fs.ModeSymlink == 0 {
-			text += info.ModTime().UTC().Format(" 15:04:05 ")
+			text += info.ModTime().UTC().Format(" 15:04:05.000000000 ")
 		}
 		switch {
 		case info.Mode().IsRegular():

@@ -34,8 +34,8 @@ const (
 	proxiedDomain = "preview.example.org"
 )
 
-// nginx is a real one, with the configuration of deploy/tls, in front of a daemon.
-type nginx struct {
+// front is a real proxy, with its configuration of deploy/tls, in front of a daemon.
+type front struct {
 	t       *testing.T
 	daemon  *blackbox.Daemon
 	address string
@@ -51,13 +51,7 @@ func TestNginxInFront(t *testing.T) {
 		testenv.Unsupported(t, "no nginx")
 	}
 	n := startNginx(t)
-	var session struct{ ID string }
-	n.json("POST", proxiedName, "/v1/sessions", `{"image":"base"}`, http.StatusCreated, &session)
-	path := "/v1/sessions/" + session.ID
-	t.Run("a stream comes as it is written", func(t *testing.T) { n.stream(t, path) })
-	t.Run("a terminal", func(t *testing.T) { n.terminal(t, path) })
-	t.Run("a large file", func(t *testing.T) { n.upload(t, path) })
-	t.Run("a preview at its host", func(t *testing.T) { n.preview(t, path) })
+	n.promises(t)
 	t.Run("a name that is not ours", func(t *testing.T) {
 		if r := n.do(t, "GET", "other.example.org", "/v1/info", ""); r.StatusCode != http.StatusForbidden {
 			t.Errorf("%s", r.Status)
@@ -65,12 +59,29 @@ func TestNginxInFront(t *testing.T) {
 	})
 }
 
-// startNginx replaces in the configuration what depends on the host, and nothing else.
-func startNginx(t *testing.T) *nginx {
+// promises is what docs/tls.md says of each proxy.
+func (n *front) promises(t *testing.T) {
+	var session struct{ ID string }
+	n.json("POST", proxiedName, "/v1/sessions", `{"image":"base"}`, http.StatusCreated, &session)
+	path := "/v1/sessions/" + session.ID
+	t.Run("a stream comes as it is written", func(t *testing.T) { n.stream(t, path) })
+	t.Run("a terminal", func(t *testing.T) { n.terminal(t, path) })
+	t.Run("a large file", func(t *testing.T) { n.upload(t, path) })
+	t.Run("a preview at its host", func(t *testing.T) { n.preview(t, path) })
+}
+
+// startProxied starts a daemon as docs/tls.md configures it.
+func startProxied(t *testing.T) *blackbox.Daemon {
 	t.Helper()
-	d := blackbox.Start(t, blackbox.Options{
+	return blackbox.Start(t, blackbox.Options{
 		Config: fmt.Sprintf("allowed_hosts: [%s]\ntrusted_proxies: [127.0.0.1]\npreview: {domain: %s, https: true}", proxiedName, proxiedDomain),
 	})
+}
+
+// startNginx replaces in the configuration what depends on the host, and nothing else.
+func startNginx(t *testing.T) *front {
+	t.Helper()
+	d := startProxied(t)
 	text, err := os.ReadFile("../../deploy/tls/nginx.conf")
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +107,12 @@ func startNginx(t *testing.T) *nginx {
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "nginx", "-e", filepath.Join(dir, "error.log"), "-c", file, "-p", dir)
+	return startFront(t, d, address, pool, exec.CommandContext(t.Context(), "nginx", "-e", filepath.Join(dir, "error.log"), "-c", file, "-p", dir))
+}
+
+// startFront starts a proxy, and waits until it listens.
+func startFront(t *testing.T, d *blackbox.Daemon, address string, pool *x509.CertPool, cmd *exec.Cmd) *front {
+	t.Helper()
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -113,8 +129,8 @@ func startNginx(t *testing.T) *nginx {
 		},
 	}
 	t.Cleanup(transport.CloseIdleConnections)
-	n := &nginx{t, d, address, &http.Client{Transport: transport}}
-	testenv.Eventually(t, "nginx listens", func() bool {
+	n := &front{t, d, address, &http.Client{Transport: transport}}
+	testenv.Eventually(t, "the proxy listens", func() bool {
 		c, err := dialer.DialContext(t.Context(), "tcp", address)
 		return err == nil && c.Close() == nil
 	})
@@ -162,7 +178,7 @@ func writeCertificate(t *testing.T, dir string) *x509.CertPool {
 }
 
 // do makes a request at a name; the test's end closes its answer.
-func (n *nginx) do(t *testing.T, method, name, path, body string, headers ...string) *http.Response {
+func (n *front) do(t *testing.T, method, name, path, body string, headers ...string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "https://"+name+path, strings.NewReader(body))
 	if err != nil {
@@ -183,7 +199,7 @@ func (n *nginx) do(t *testing.T, method, name, path, body string, headers ...str
 	return r
 }
 
-func (n *nginx) json(method, name, path, body string, status int, into any) {
+func (n *front) json(method, name, path, body string, status int, into any) {
 	n.t.Helper()
 	r := n.do(n.t, method, name, path, body)
 	text, err := io.ReadAll(r.Body)
@@ -197,7 +213,7 @@ func (n *nginx) json(method, name, path, body string, status int, into any) {
 
 // stream has a command wait for its first output to be read: a proxy that gathers it
 // would wait for ever.
-func (n *nginx) stream(t *testing.T, path string) {
+func (n *front) stream(t *testing.T, path string) {
 	r := n.do(t, "POST", proxiedName, path+"/exec/stream", `{"cmd":"mkfifo gate; echo first; cat gate","timeout_ms":20000}`)
 	lines := bufio.NewScanner(r.Body)
 	seen := func(text string) bool {
@@ -217,7 +233,7 @@ func (n *nginx) stream(t *testing.T, path string) {
 	}
 }
 
-func (n *nginx) terminal(t *testing.T, path string) {
+func (n *front) terminal(t *testing.T, path string) {
 	ws, _, err := websocket.Dial(t.Context(), "wss://"+proxiedName+path+"/terminal?cmd=echo+up", &websocket.DialOptions{
 		HTTPClient: n.client, HTTPHeader: http.Header{"Authorization": {"Bearer " + n.daemon.Key}},
 	})
@@ -235,14 +251,14 @@ func (n *nginx) terminal(t *testing.T, path string) {
 }
 
 // upload sends more than nginx takes by itself.
-func (n *nginx) upload(t *testing.T, path string) {
+func (n *front) upload(t *testing.T, path string) {
 	r := n.do(t, "PUT", proxiedName, path+"/fs/raw?path=large", strings.Repeat("x", 5<<20), "Content-Type", "application/octet-stream")
 	if text, err := io.ReadAll(r.Body); err != nil || r.StatusCode != http.StatusOK {
 		t.Errorf("%s %s, %v", r.Status, text, err)
 	}
 }
 
-func (n *nginx) preview(t *testing.T, path string) {
+func (n *front) preview(t *testing.T, path string) {
 	n.do(t, "POST", proxiedName, path+"/processes", `{"cmd":["sh","-c","mkdir -p /tmp/web && cd /tmp/web && echo hello >page && exec python3 -m http.server 3000"],"background":true}`)
 	var made struct{ URL, Token string }
 	n.json("POST", proxiedName, path+"/previews", `{"port":3000}`, http.StatusCreated, &made)
@@ -250,7 +266,7 @@ func (n *nginx) preview(t *testing.T, path string) {
 	if !strings.HasSuffix(name, "."+proxiedDomain) {
 		t.Fatalf("the preview is at %s", made.URL)
 	}
-	testenv.Eventually(t, "the server answers through nginx", func() bool {
+	testenv.Eventually(t, "the server answers through the proxy", func() bool {
 		r := n.do(t, "GET", name, "/page", "", "X-Preview-Token", made.Token, "Authorization", "")
 		text, err := io.ReadAll(r.Body)
 		return err == nil && r.StatusCode == http.StatusOK && string(text) == "hello\n"

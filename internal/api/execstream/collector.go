@@ -39,15 +39,18 @@ func (c *Collector) Write(p []byte) (int, error) {
 func (c *Collector) Taken() int64 { return c.taken }
 
 // Bytes ends the output. It returns what is kept of it, with a line where
-// something is missing, and how much that is.
+// something is missing, and how much that is. What a control string without an
+// end has hidden is missing, too, and there is no line for it.
 func (c *Collector) Bytes() (kept []byte, missing int64, err error) {
+	hidden := int64(0)
 	if c.plain != nil {
 		if err := c.plain.Flush(); err != nil {
 			return nil, 0, err
 		}
+		hidden = c.plain.Hidden()
 	}
 	kept, missing = c.kept.Text()
-	return kept, missing, nil
+	return kept, missing + hidden, nil
 }
 
 // Encoded is b as text and, where text cannot say it, also in base64.

@@ -175,8 +175,15 @@ func (e *Events) flush() error {
 }
 
 // Missing is how many of the total bytes of an ended exec's output, from where the
-// events began, were not sent because they were not kept any more.
-func (e *Events) Missing(total int64) int64 { return e.gaps + max(0, total-e.at.Offset) }
+// events began, were not sent: they were not kept any more, or a control string without
+// an end hides them.
+func (e *Events) Missing(total int64) int64 {
+	missing := e.gaps + max(0, total-e.at.Offset)
+	if e.plain != nil {
+		missing += e.plain.Hidden()
+	}
+	return missing
+}
 
 // Begun reports whether the answer has begun.
 func (e *Events) Begun() bool { return e.events != nil }

@@ -55,7 +55,7 @@ func New(o Options) api.Surface {
 		}
 		return free
 	}, &mcp.StreamableHTTPOptions{
-		Stateless: true, Logger: o.Log,
+		Stateless: true, Logger: mcpserver.QuietLog(o.Log),
 		PropagateRequestCancellation: true, // a client that goes away ends its call
 		DisableLocalhostProtection:   true, // hosts and origins are checked before, for all surfaces
 	})

@@ -1,8 +1,10 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -39,6 +41,27 @@ func answer(t *testing.T, h http.Handler, method, path, credential string) *http
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w.Result()
+}
+
+// TestRequestsHaveNoLineInTheLog: a daemon at work has thousands of them, and what clients do
+// wrong is no error of the daemon's.
+func TestRequestsHaveNoLineInTheLog(t *testing.T) {
+	t.Parallel()
+	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelDebug} {
+		var lines bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: level}))
+		h := api.Handler(api.Options{}, mcp.New(mcp.Options{Transport: &http.Transport{}, Log: log}))
+		answer(t, h, "POST", "/mcp", "").Body.Close()
+		for _, body := range []string{`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":2,"method":"nothing/such"}`, `{}`} {
+			r := httptest.NewRequestWithContext(t.Context(), "POST", "http://localhost/mcp", strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Accept", "application/json, text/event-stream")
+			h.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		if isDebug := level == slog.LevelDebug; isDebug != (lines.Len() > 0) || strings.Contains(lines.String(), "level=INFO") || strings.Contains(lines.String(), "level=ERROR") {
+			t.Errorf("at %v: %s", level, lines.String())
+		}
+	}
 }
 
 func TestAccessTokensOpenTheToolsAlone(t *testing.T) {

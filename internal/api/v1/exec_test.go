@@ -3,6 +3,7 @@ package v1_test
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -90,6 +91,34 @@ func TestExecLongOutput(t *testing.T) {
 	}
 	if !strings.Contains(r.Output, fmt.Sprintf("\n[... %d bytes of output are left out here ...]\n", r.DroppedBytes)) {
 		t.Errorf("the gap is not marked: %q", r.Output)
+	}
+}
+
+// TestWhatAnOpenControlStringHidesIsCounted: a program that is killed while it draws leaves
+// one, and nothing after it may vanish without a mark.
+func TestWhatAnOpenControlStringHidesIsCounted(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	for introducer, want := range map[string]string{"P": "a\n12 failed\n", "]": "a\n12 failed\n", "_": "a\n12 failed\n", "^": "a\n12 failed\n", "X": "a\n12 failed\n"} {
+		cmd := `printf 'a\033` + introducer + `hidden\n12 failed\n'`
+		r := s.exec(t, path, cmd)
+		if r.Output != want || !r.Truncated || r.DroppedBytes != 6 {
+			t.Errorf("ESC %s: output %q, truncated %v, %d bytes dropped, want %q and 6", introducer, r.Output, r.Truncated, r.DroppedBytes, want)
+		}
+		p := s.process(t, path, fields{"cmd": []string{"sh", "-c", cmd}})
+		if p.Stdout != want || !p.Truncated || p.DroppedBytes != 6 {
+			t.Errorf("ESC %s in a process: output %q, truncated %v, %d bytes dropped, want %q and 6", introducer, p.Stdout, p.Truncated, p.DroppedBytes, want)
+		}
+		c := s.stream(t, path, cmd)
+		var end struct {
+			Dropped int64 `json:"dropped_bytes"`
+		}
+		if err := json.Unmarshal(c.last.data, &end); err != nil || c.output != want || end.Dropped != 6 {
+			t.Errorf("ESC %s in a stream: output %q, %d bytes dropped, %v, want %q and 6", introducer, c.output, end.Dropped, err, want)
+		}
+	}
+	if r := s.exec(t, path, `printf 'a\033]0;title\007b\033Pq#0\033\\c'`); r.Output != "abc" || r.Truncated || r.DroppedBytes != 0 {
+		t.Errorf("strings with their ends: %+v", r)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/headers"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/seal"
@@ -172,6 +173,8 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 	o.api.Site = o.v1.Previews.Site
 	s.Server = httptest.NewUnstartedServer(nil)
 	s.Config = api.NewServer(api.Handler(o.api, v1.New(o.v1)), slog.New(slog.DiscardHandler))
+	s.Config.ConnState = headers.Watch
+	s.Listener = headers.Listener{Listener: s.Listener, Limits: headers.Limits{Fields: api.MaxFields, Bytes: 64 << 10}}
 	s.Start()
 	tb.Cleanup(s.Close)
 	return s

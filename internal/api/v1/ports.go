@@ -12,6 +12,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/sockets"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/preview"
+	"github.com/sandkasten/sandkasten/internal/rawpath"
 )
 
 // Port is a port on which a program in the session listens.
@@ -98,7 +99,7 @@ func (s *surface) proxyPort(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// As the client has it: with the session's name where it wrote that.
-	parts := strings.SplitN(r.URL.EscapedPath(), "/", 7)
+	parts := strings.SplitN(rawpath.Of(r).Path, "/", 7)
 	s.previews.Serve(w, r, t, strings.Join(parts[:min(6, len(parts))], "/"))
 }
 

@@ -1,9 +1,11 @@
 package v1_test
 
 import (
+	"bufio"
 	"encoding/base64"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -352,6 +354,101 @@ func TestPreviewLink(t *testing.T) {
 		location := a.header.Get("Location")
 		if a.status != 303 || strings.HasPrefix(location, "//") || strings.HasPrefix(location, `/\`) {
 			t.Errorf("%s: %d to %q", target, a.status, location)
+		}
+	}
+}
+
+// rawServer answers with the request lines that it got, and with 101 to who asks for it.
+func rawServer(t *testing.T) (port string) {
+	return raw(t, func(c net.Conn) {
+		from := bufio.NewReader(c)
+		line, err := from.ReadString('\n')
+		upgrade := false
+		for err == nil {
+			var field string
+			if field, err = from.ReadString('\n'); strings.TrimSpace(field) == "" {
+				break
+			}
+			upgrade = upgrade || strings.HasPrefix(strings.ToLower(field), "upgrade:")
+		}
+		line = strings.TrimSpace(line)
+		if upgrade {
+			fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nX-Line: %s\r\n\r\n", line)
+			return
+		}
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nX-Line: %s\r\nContent-Length: 0\r\n\r\n", line)
+	})
+}
+
+// TestPathsAndQueriesPassAsTheyCame has a server inside see what its client wrote, below a
+// path and at a host of its own, with and without a WebSocket.
+func TestPathsAndQueriesPassAsTheyCame(t *testing.T) {
+	s := start(t, withDomain)
+	path := s.create(t)
+	port := rawServer(t)
+	p := s.preview(t, path, port)
+	for _, target := range []string{
+		"/", "/x?flag&style=a;b&import", "/a%2Fb?", "/%zz", "/100%", "/a//b", "//a/{b}/%zz?x", "/a/../../../../b/./c", "/%2e%2e/x", "/{a}|b?c={d}&%zz", "/ä",
+	} {
+		for name, at := range map[string]struct{ host, prefix string }{
+			"by path": {parseURL(t, s.URL).Host, path + "/ports/" + port}, "by host": {parseURL(t, p.URL).Host, ""},
+		} {
+			for kind, more := range map[string]string{"request": "", "WebSocket": "Connection: Upgrade\r\nUpgrade: websocket\r\n"} {
+				line := "GET " + target + " HTTP/1.1"
+				query := "?"
+				if strings.Contains(target, "?") {
+					query = "&"
+				}
+				for _, credential := range []struct{ header, query string }{{"X-Preview-Token: " + p.Token + "\r\n", ""}, {"", query + "preview_token=" + p.Token}} {
+					if strings.HasSuffix(target, "?") && credential.query != "" {
+						continue
+					}
+					head := "GET " + at.prefix + target + credential.query + " HTTP/1.1\r\nHost: " + at.host + "\r\n" + credential.header + more + "\r\n"
+					answer := s.say(t, head)
+					if got := answer.Header.Get("X-Line"); got != line {
+						t.Errorf("%s, %s: %q arrives as %q, with status %d", name, kind, line, got, answer.StatusCode)
+					}
+				}
+			}
+		}
+	}
+}
+
+// say sends a request as it is written, and returns the head of its answer.
+func (s *server) say(t *testing.T, head string) *http.Response {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, head); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	return answer
+}
+
+// TestOnlyWhatIsBehindAPortIsLeftAlone: the daemon's own paths are as strict as ever.
+func TestOnlyWhatIsBehindAPortIsLeftAlone(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	port := rawServer(t)
+	for _, target := range []string{
+		"/v1/../v1/info", "/v1//info", "/v1/%zz", "/v1/sessions/../ports/80/x", "/v1/sessions//ports/80/x", path + "/ports/" + port + "/../x/", path + "/./ports/" + port + "/x/",
+		path + "/ports/../ports/" + port + "/x",
+	} {
+		answer := s.say(t, "GET "+target+" HTTP/1.1\r\nHost: "+parseURL(t, s.URL).Host+"\r\nAuthorization: Bearer "+aliceKey+"\r\n\r\n")
+		isBehind := strings.HasPrefix(target, path+"/ports/"+port+"/")
+		if line := answer.Header.Get("X-Line"); isBehind != (line != "") || !isBehind && answer.StatusCode != 404 && answer.StatusCode != 400 {
+			t.Errorf("%s: %d, and the server inside sees %q", target, answer.StatusCode, line)
 		}
 	}
 }

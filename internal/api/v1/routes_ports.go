@@ -38,7 +38,7 @@ func (s *surface) portRoutes() {
 		},
 	}, s.tunnel)
 	s.kit.Plain(api.Route{
-		Pattern: "/v1/sessions/{id}/ports/{port}/{path...}", Scope: api.Key, Class: api.Long, Acts: true, Ticket: s.portTicket,
+		Pattern: "/v1/sessions/{id}/ports/{port}/{path...}", Scope: api.Key, Class: api.Long, Acts: true, Ticket: s.portTicket, Foreign: true,
 		Resolve: s.resolveSession, Handler: http.HandlerFunc(s.proxyPort),
 	})
 }

@@ -97,7 +97,9 @@ func (c verifyCmd) Run(a *cli.App) error {
 type tailCmd struct {
 	Lines  int  `short:"n" default:"20" help:"How many lines."`
 	Follow bool `short:"f" help:"Follow new lines."`
-	JSON   bool `name:"json" help:"Print the lines unchanged."`
+
+	Changes bool `help:"Only lines of what changes something or runs a program, not of what only looks, listens or asks again."`
+	JSON    bool `name:"json" help:"Print the lines unchanged."`
 }
 
 func (c tailCmd) Run(ctx context.Context, a *cli.App) error {
@@ -118,6 +120,9 @@ func (c tailCmd) Run(ctx context.Context, a *cli.App) error {
 		return nil
 	}
 	return audit.Follow(ctx, dir, seq, func(l audit.Line) error {
+		if c.Changes && !l.IsChange() {
+			return nil
+		}
 		_, err := a.Out.WriteString(c.text(l))
 		return err
 	})
@@ -127,6 +132,9 @@ func (c tailCmd) Run(ctx context.Context, a *cli.App) error {
 func (c tailCmd) last(files []string) (texts []string, seq int64, err error) {
 	_, err = audit.Verify(files, func(l audit.Line) error {
 		seq = l.Seq
+		if c.Changes && !l.IsChange() {
+			return nil
+		}
 		texts = append(texts, c.text(l))
 		if len(texts) > max(c.Lines, 0) {
 			texts = texts[1:]

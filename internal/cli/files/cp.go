@@ -104,10 +104,16 @@ func (r Remote) split(arg string) (id, file string, ok bool) {
 	if !ok || id == "" || strings.ContainsAny(id, r.Never) {
 		return "", "", false
 	}
-	if !utf8.ValidString(file) {
-		file = protocol.EscapeName(file)
+	return id, InsidePath(file), true
+}
+
+// InsidePath is a path of a session as the API has it. One that is text stays as it is: it
+// may be escaped already.
+func InsidePath(path string) string {
+	if utf8.ValidString(path) {
+		return path
 	}
-	return id, file, true
+	return protocol.EscapeName(path)
 }
 
 // standard is the name of standard input and output.
@@ -248,7 +254,7 @@ func (t *transfer) out(ctx context.Context, from, to string) error {
 	}
 	t.target = to
 	if found.IsDir() {
-		return t.fetchTree(ctx, from, to)
+		return t.fetchTree(ctx, from, to, found.ModifiedAt)
 	}
 	return t.fetch(ctx, from, to, found.ModifiedAt)
 }
@@ -301,7 +307,7 @@ func (t *transfer) fetch(ctx context.Context, from, to string, changed time.Time
 }
 
 // fetchTree fetches a directory.
-func (t *transfer) fetchTree(ctx context.Context, from, to string) error {
+func (t *transfer) fetchTree(ctx context.Context, from, to string, changed time.Time) error {
 	archive, err := t.inside.DownloadArchive(ctx, from, sandkasten.Tar)
 	if err != nil {
 		return err
@@ -317,5 +323,8 @@ func (t *transfer) fetchTree(ctx context.Context, from, to string) error {
 	}
 	defer root.Close()
 	t.skipped, err = tree.Unpack(root, reader)
-	return errors.Join(err, reader.Close())
+	if err := errors.Join(err, reader.Close()); err != nil {
+		return err
+	}
+	return os.Chtimes(to, changed, changed)
 }

@@ -19,7 +19,7 @@ type lsCmd struct {
 	Recursive bool `short:"r" help:"Also the directories below."`
 	cli.FormFlags
 	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
-	Path    string `arg:"" optional:"" default:"/workspace" help:"A directory."`
+	Path    string `arg:"" type:"inside" optional:"" default:"/workspace" help:"A directory."`
 }
 
 func (c lsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
@@ -65,7 +65,7 @@ type statCmd struct {
 	Follow  bool   `short:"L" help:"Follow a link instead of describing it."`
 	JSON    bool   `name:"json" help:"Print JSON."`
 	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
-	Path    string `arg:"" help:"A file of any kind."`
+	Path    string `arg:"" type:"inside" help:"A file of any kind."`
 }
 
 func (c statCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
@@ -96,7 +96,7 @@ type findCmd struct {
 	cli.FormFlags
 	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Pattern string `arg:"" help:"Pattern, such as '*.go' or 'src/**/*.{c,h}'."`
-	Path    string `arg:"" optional:"" default:"/workspace" help:"Where to look."`
+	Path    string `arg:"" type:"inside" optional:"" default:"/workspace" help:"Where to look."`
 }
 
 func (c findCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
@@ -137,7 +137,7 @@ type grepCmd struct {
 	cli.FormFlags
 	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Pattern string `arg:"" help:"A regular expression in RE2's syntax."`
-	Path    string `arg:"" optional:"" default:"/workspace" help:"A directory or file."`
+	Path    string `arg:"" type:"inside" optional:"" default:"/workspace" help:"A directory or file."`
 }
 
 func (grepCmd) Help() string { return "Exits with 1 if nothing matches." }
@@ -197,7 +197,7 @@ type watchCmd struct {
 	Recursive bool   `short:"r" help:"Also the directories below."`
 	JSON      bool   `name:"json" help:"Print JSON, one line for each change."`
 	Session   string `arg:"" help:"Session: its name, its id or a prefix of the id."`
-	Path      string `arg:"" optional:"" default:"/workspace" help:"A directory."`
+	Path      string `arg:"" type:"inside" optional:"" default:"/workspace" help:"A directory."`
 }
 
 func (c watchCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
@@ -230,7 +230,7 @@ func (c watchCmd) print(a *cli.App, change sandkasten.Change) error {
 type tarCmd struct {
 	Format  string `enum:"tar,tar.gz,tar.zst,zip" default:"tar.gz" help:"One of ${enum}."`
 	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
-	Path    string `arg:"" optional:"" default:"/workspace" help:"A directory."`
+	Path    string `arg:"" type:"inside" optional:"" default:"/workspace" help:"A directory."`
 }
 
 func (c tarCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
@@ -245,7 +245,7 @@ func (c tarCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 type untarCmd struct {
 	Format  string `enum:"tar,tar.gz,tar.zst,zip" default:"tar.gz" help:"One of ${enum}."`
 	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
-	Path    string `arg:"" optional:"" default:"/workspace" help:"The directory to unpack into."`
+	Path    string `arg:"" type:"inside" optional:"" default:"/workspace" help:"The directory to unpack into."`
 }
 
 func (c untarCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {

@@ -47,7 +47,7 @@ type mkdirCmd struct {
 	Parents bool     `short:"p" help:"Also make those above, and accept an existing directory."`
 	Mode    string   `short:"m" placeholder:"MODE" help:"Mode in octal; 0755 by default."`
 	Session string   `arg:"" help:"Session: its name, its id or a prefix of the id."`
-	Paths   []string `arg:"" name:"path" help:"Directories."`
+	Paths   []string `arg:"" type:"inside" name:"path" help:"Directories."`
 }
 
 func (c mkdirCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
@@ -63,8 +63,8 @@ func (c mkdirCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 type mvCmd struct {
 	Force   bool   `short:"f" help:"Replace what is there."`
 	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
-	From    string `arg:"" help:"What to rename."`
-	To      string `arg:"" help:"New path, or a directory to move it into."`
+	From    string `arg:"" type:"inside" help:"What to rename."`
+	To      string `arg:"" type:"inside" help:"New path, or a directory to move it into."`
 }
 
 func (c mvCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
@@ -80,8 +80,8 @@ type cpCmd struct {
 	Recursive bool   `short:"r" help:"Needed for a directory."`
 	Force     bool   `short:"f" help:"Replace what is there."`
 	Session   string `arg:"" help:"Session: its name, its id or a prefix of the id."`
-	From      string `arg:"" help:"What to copy."`
-	To        string `arg:"" help:"New path, or a directory to copy it into."`
+	From      string `arg:"" type:"inside" help:"What to copy."`
+	To        string `arg:"" type:"inside" help:"New path, or a directory to copy it into."`
 }
 
 func (c cpCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
@@ -96,7 +96,7 @@ func (c cpCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 type rmCmd struct {
 	Recursive bool     `short:"r" help:"Also remove directories and their contents."`
 	Session   string   `arg:"" help:"Session: its name, its id or a prefix of the id."`
-	Paths     []string `arg:"" name:"path" help:"Files, links or directories."`
+	Paths     []string `arg:"" type:"inside" name:"path" help:"Files, links or directories."`
 }
 
 func (c rmCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
@@ -109,7 +109,7 @@ type chmodCmd struct {
 	Recursive bool     `short:"r" help:"Also what is below."`
 	Session   string   `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Mode      string   `arg:"" help:"In octal, like 0755."`
-	Paths     []string `arg:"" name:"path" help:"Files and directories; links are followed."`
+	Paths     []string `arg:"" type:"inside" name:"path" help:"Files and directories; links are followed."`
 }
 
 func (c chmodCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
@@ -125,7 +125,7 @@ func (c chmodCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 type editCmd struct {
 	Count   int    `short:"n" placeholder:"N" help:"Change nothing unless the file has the text this many times; by default at least once."`
 	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
-	Path    string `arg:"" help:"A file."`
+	Path    string `arg:"" type:"inside" help:"A file."`
 	Old     string `arg:"" help:"The exact text in the file."`
 	New     string `arg:"" help:"What takes its place."`
 }
@@ -151,7 +151,7 @@ func (c editCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 type catCmd struct {
 	Raw     bool     `help:"Send files unchanged to a terminal too. By default a terminal shows control characters, such as \\x1b; files and pipes always get them unchanged."`
 	Session string   `arg:"" help:"Session: its name, its id or a prefix of the id."`
-	Paths   []string `arg:"" name:"path" help:"Files."`
+	Paths   []string `arg:"" type:"inside" name:"path" help:"Files."`
 }
 
 func (c catCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
@@ -169,7 +169,7 @@ type writeCmd struct {
 	Create  bool   `xor:"how" help:"Refuse to replace a file."`
 	Append  bool   `short:"a" xor:"how" help:"Add to the end of the file."`
 	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
-	Path    string `arg:"" help:"The file."`
+	Path    string `arg:"" type:"inside" help:"The file."`
 }
 
 func (writeCmd) Help() string {

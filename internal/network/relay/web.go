@@ -20,6 +20,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/headers"
 	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/protection"
+	"github.com/sandkasten/sandkasten/internal/rawpath"
 )
 
 // looksLikeHTTP reports whether the first bytes of a connection are those of a
@@ -134,17 +135,23 @@ func (p *webProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !ok || !whole {
 		return nil, errors.New("a request of no connection")
 	}
-	held, _ := plain.Value(headersKey{}).(*heldHeaders)
-	r = held.sending(r, plain)
-	if web.secure == "" {
-		return p.plain.Load().RoundTrip(r)
+	ctx, through := plain, http.RoundTripper(nil)
+	switch {
+	case r.Context().Value(ownKey{}) != nil:
+		ctx, through = p.own(r.WithContext(plain), web.secure)
+	case web.secure == "":
+		through = p.plain.Load()
+	default:
+		through = p.secure.Load()
 	}
-	return p.secure.Load().RoundTrip(r)
+	held, _ := plain.Value(headersKey{}).(*heldHeaders)
+	return through.RoundTrip(held.sending(r, ctx))
 }
 
 type (
 	webConnKey  struct{}
 	secretsKey  struct{} // of those that a request may be filled with
+	ownKey      struct{} // of a request that needs a connection of its own
 	untracedKey struct{} // of a request's context before ReverseProxy's
 	headersKey  struct{} // of *heldHeaders
 )
@@ -402,7 +409,9 @@ func (p *webProxy) rewrite(pr *httputil.ProxyRequest) {
 		return
 	}
 	pr.Out.URL.Scheme, pr.Out.URL.Host = "http", web.of.to.String()
-	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
+	if !rawpath.Set(pr.Out.URL, rawpath.Of(pr.In)) {
+		pr.Out = pr.Out.WithContext(context.WithValue(pr.Out.Context(), ownKey{}, true))
+	}
 	pr.Out.Host = web.of.host() // as it was decided about
 	if _, port, ok := strings.Cut(pr.In.Host, ":"); ok {
 		pr.Out.Host += ":" + port
@@ -486,17 +495,6 @@ func (t *trailed) Read(p []byte) (int, error) {
 		t.ended()
 	}
 	return n, err
-}
-
-// dial reaches the address of the connection that the request came by.
-func (p *webProxy) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	web, ok := ctx.Value(webConnKey{}).(*webConn)
-	if !ok {
-		return nil, errors.New("a request of no connection")
-	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	return p.relay.opts.Dial(ctx, network, web.of.to.String())
 }
 
 func notReached(w http.ResponseWriter, _ *http.Request, err error) {

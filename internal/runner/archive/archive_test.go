@@ -134,6 +134,49 @@ func TestRoundTrip(t *testing.T) {
 }
 
 // Holes come out as holes, however the archive has them.
+// TestTimes has files and directories get the times that they had, directories also where
+// later entries come into them.
+func TestTimes(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(dir+"/a/b", 0o755))
+	must(t, os.WriteFile(dir+"/a/b/f", nil, 0o600))
+	old := time.Unix(1_000_000_000, 789_123_456)
+	for _, name := range []string{"a/b/f", "a/b", "a"} {
+		must(t, os.Chtimes(dir+"/"+name, old, old))
+	}
+	for _, f := range formats {
+		to := t.TempDir()
+		if _, err := unpack(t, to, f, bytes.NewReader(pack(t, dir, f))); err != nil {
+			t.Fatal(err)
+		}
+		want := old
+		if f == archive.Zip { // which has full seconds
+			want = old.Truncate(time.Second)
+		}
+		for _, name := range []string{"a/b/f", "a/b", "a"} {
+			if info, err := os.Stat(to + "/" + name); err != nil || !info.ModTime().Equal(want) {
+				t.Errorf("%s: %s is of %v, %v, want %v", f, name, info.ModTime(), err, want)
+			}
+		}
+	}
+	// A file in the place of a directory, and the target itself.
+	to := t.TempDir()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	must(t, w.WriteHeader(&tar.Header{Name: "./", Typeflag: tar.TypeDir, ModTime: old, Format: tar.FormatPAX}))
+	must(t, w.WriteHeader(&tar.Header{Name: "d/", Typeflag: tar.TypeDir, ModTime: old, Format: tar.FormatPAX}))
+	must(t, w.WriteHeader(&tar.Header{Name: "d", Typeflag: tar.TypeReg, ModTime: old.Add(time.Hour), Format: tar.FormatPAX}))
+	must(t, w.Close())
+	if _, err := unpack(t, to, archive.Tar, &out); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]time.Time{"": old, "/d": old.Add(time.Hour)} {
+		if info, err := os.Stat(to + name); err != nil || !info.ModTime().Equal(want) {
+			t.Errorf("%q is of %v, %v, want %v", name, info.ModTime(), err, want)
+		}
+	}
+}
+
 func TestHoles(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(dir+"/f", []byte("x"), 0o644))

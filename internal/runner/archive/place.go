@@ -69,6 +69,7 @@ type target struct {
 	how   protocol.Snapshot
 	check func() error
 	files map[uint64]bool // inodes of the files that came with the archive
+	times []dirTime
 
 	dir   string // kept open because the next entry usually goes there too
 	dirFD int
@@ -136,6 +137,48 @@ func (t *target) enter(rel string) (int, error) {
 	return t.open(rel, unix.O_PATH|unix.O_DIRECTORY)
 }
 
+// dirTime is the time of a directory, which gets it when nothing more comes into it.
+type dirTime struct {
+	name  string
+	mtime time.Time
+}
+
+// maxDirTimes bounds how many directories get their time, as they are kept in memory.
+const maxDirTimes = 100_000
+
+// dated has a directory get its time at the end.
+func (t *target) dated(name string, m meta) {
+	if !m.mtime.IsZero() && len(t.times) < maxDirTimes {
+		t.times = append(t.times, dirTime{name, m.mtime})
+	}
+}
+
+// settle gives directories their times, as far as they are there and may be changed.
+func (t *target) settle() error {
+	for _, dir := range t.times {
+		if err := t.check(); err != nil {
+			return err
+		}
+		fd, err := t.open(path.Join(".", dir.name), unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			continue // a later entry took its place
+		}
+		_ = setTime(fd, dir.mtime) // of another owner's directory it cannot be
+		tree.Close(fd)
+	}
+	return nil
+}
+
+// setTime sets the time of an open file. What lies in the future or before 1970 becomes now.
+func setTime(fd int, mtime time.Time) error {
+	now := time.Now()
+	if mtime.After(now) || mtime.Before(time.Unix(0, 0)) {
+		mtime = now
+	}
+	ts := unix.NsecToTimespec(mtime.UnixNano())
+	return unix.UtimesNanoAt(fd, "", []unix.Timespec{ts, ts}, unix.AT_EMPTY_PATH)
+}
+
 // vacate removes what is in an entry's way. A directory that has entries stays,
 // unless a layer covers or removes it.
 func (t *target) vacate(dir int, base, name string) error {
@@ -161,6 +204,7 @@ func (t *target) vacate(dir int, base, name string) error {
 // directory makes a directory, in place of a link or file if need be. One that
 // is there stays, with what is in it.
 func (t *target) directory(name string, m meta) error {
+	t.dated(name, m)
 	if name == "" {
 		return nil // the target keeps its own mode
 	}
@@ -268,12 +312,7 @@ func (t *target) finish(fd int, m meta) error {
 	if err := unix.Fchmod(fd, kept); err != nil {
 		return err
 	}
-	now, mtime := time.Now(), m.mtime
-	if mtime.After(now) || mtime.Before(time.Unix(0, 0)) {
-		mtime = now
-	}
-	tv := unix.NsecToTimeval(mtime.UnixNano())
-	return unix.Futimes(fd, []unix.Timeval{tv, tv})
+	return setTime(fd, m.mtime)
 }
 
 // symlink makes a link. It is stored as it is: nothing here ever follows it.

@@ -43,6 +43,9 @@ func Unpack(dir int, f Format, how protocol.Snapshot, in io.Reader, spool int, c
 	} else {
 		err = u.tar(f)
 	}
+	if err == nil {
+		err = u.settle()
+	}
 	return u.done, err
 }
 
@@ -373,7 +376,7 @@ func (u *unpacker) zipEntry(e *zip.File) error {
 		if perm == 0 {
 			perm = 0o755 // from a system without modes
 		}
-		return u.directory(name, meta{mode: perm})
+		return u.directory(name, meta{mode: perm, mtime: e.Modified})
 	case mode&^(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) == 0, mode.Type() == fs.ModeSymlink:
 	default:
 		return malformed("entry %q is a device, a pipe or a socket", name)

@@ -3,6 +3,7 @@ package files
 import (
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -22,7 +23,7 @@ func compilePattern(glob string, hidden bool) (*pattern, error) {
 	if glob == "" || len(glob) > protocol.MaxPattern {
 		return nil, badPattern("it must have 1 to %d bytes", protocol.MaxPattern)
 	}
-	glob = strings.TrimPrefix(glob, "./")
+	glob = strings.TrimPrefix(asText(glob), "./")
 	if strings.HasPrefix(glob, "/") {
 		return nil, badPattern("it must be relative: it is matched below path")
 	}
@@ -53,6 +54,52 @@ func compilePattern(glob string, hidden bool) (*pattern, error) {
 	return p, nil
 }
 
+// strayByte plus a byte that is not UTF-8 stands for it in what is matched: expressions are
+// of text. It is for private use, and the last of all.
+const strayByte = 0x10ff00
+
+// asText replaces what is written as \xHH in a pattern, as in names.
+func asText(glob string) string {
+	var text strings.Builder
+	for i := 0; i < len(glob); {
+		if glob[i] != '\\' || i+1 == len(glob) {
+			text.WriteByte(glob[i])
+			i++
+			continue
+		}
+		name := protocol.UnescapeName(glob[i:min(len(glob), i+4)])
+		switch {
+		case len(name) > 1:
+			text.WriteString(glob[i : i+2])
+			i += 2
+			continue
+		case name == `\`:
+			text.WriteString(`\\`)
+		default:
+			text.WriteRune(strayByte + rune(name[0]))
+		}
+		i += 4
+	}
+	return text.String()
+}
+
+// withStrays replaces the bytes of a path that are not UTF-8.
+func withStrays(path string) string {
+	if utf8.ValidString(path) {
+		return path
+	}
+	var text strings.Builder
+	for len(path) > 0 {
+		r, size := utf8.DecodeRuneInString(path)
+		if r == utf8.RuneError && size == 1 {
+			r = strayByte + rune(path[0])
+		}
+		text.WriteRune(r)
+		path = path[size:]
+	}
+	return text.String()
+}
+
 func badPattern(format string, args ...any) error {
 	e := protocol.Refuse(protocol.CodeInvalid, format, args...)
 	e.Message = "the pattern is not valid: " + e.Message
@@ -64,7 +111,7 @@ func (p *pattern) matches(path string) bool {
 	if !p.hidden {
 		path = markHidden(path)
 	}
-	return p.re.MatchString(path)
+	return p.re.MatchString(withStrays(path))
 }
 
 // markHidden puts a zero byte, which no name has and no wildcard matches,
@@ -83,7 +130,7 @@ func (p *pattern) enters(name string, depth int) bool {
 	case p.depth > 0 && depth+1 >= p.depth:
 		return false
 	case depth < len(p.prefix):
-		return name == p.prefix[depth]
+		return withStrays(name) == p.prefix[depth]
 	}
 	return p.hidden || p.dotted || name[0] != '.'
 }

@@ -47,7 +47,7 @@ func TestGlob(t *testing.T) {
 	s, dir := open(t)
 	plant(t, dir, map[string]string{
 		"a.go": "", "b.txt": "", ".hidden.go": "", "src/c.go": "", "src/deep/d.go": "", "src/deep/e.txt": "",
-		".git/config": "", ".git/f.go": "", "src/.env": "", "sp[ace]": "", "x{y}": "", "ünï": "", "\xff.go": "",
+		".git/config": "", ".git/f.go": "", "src/.env": "", "sp[ace]": "", "x{y}": "", "ünï": "", "\xff.go": "", "\xe9/caf\xe9": "", "\xe9/x": "", `back\xff`: "",
 	})
 	if err := os.Symlink("/etc", dir+"/link"); err != nil {
 		t.Fatal(err)
@@ -78,6 +78,13 @@ func TestGlob(t *testing.T) {
 		{`sp\[ace\]`, false, "sp[ace]"},
 		{`x\{y\}`, false, "x{y}"},
 		{"sp[[]ace]", false, "sp[ace]"},
+		{`\xff*`, false, "\\xff.go"},
+		{`{\xfe,\xff}.go`, false, "\\xff.go"},
+		{`[\xff].go`, false, "\\xff.go"},
+		{`\xfe.go`, false, ""},
+		{`\xe9/*`, false, "\\xe9/caf\\xe9 \\xe9/x"},
+		{`\xe9/caf\xe9`, false, "\\xe9/caf\\xe9"},
+		{`back\x5cxff`, false, `back\x5cxff`},
 		{"link/*", false, ""},
 		{"li*", false, "link"},
 		{"nothing/**", false, ""},

@@ -184,8 +184,8 @@ func (to target) apply(fd int) error {
 	if err := unix.Fchmod(fd, mode); err != nil || to.mtime == nil {
 		return err
 	}
-	at := unix.NsecToTimeval(*to.mtime)
-	return unix.Futimes(fd, []unix.Timeval{at, at})
+	at := unix.NsecToTimespec(*to.mtime)
+	return unix.UtimesNanoAt(fd, "", []unix.Timespec{at, at}, unix.AT_EMPTY_PATH)
 }
 
 func (to target) rename(dir int, temp, name string) error {

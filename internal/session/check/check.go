@@ -178,7 +178,7 @@ func Scope(field, scope string) error {
 func Labels(labels map[string]string) error {
 	if scope, has := labels[ScopeLabel]; has {
 		if err := Scope("labels", scope); err != nil {
-			return errdefs.Invalid("labels", "have %s, which %s", ScopeLabel, strings.TrimPrefix(errdefs.MessageOf(err), "labels "))
+			return errdefs.Invalid("labels", "must not have this %s: it %s", ScopeLabel, strings.TrimPrefix(errdefs.MessageOf(err), "labels "))
 		}
 	}
 	if len(labels) > MaxLabels {
