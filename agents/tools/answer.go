@@ -232,3 +232,33 @@ func nextStep(f failed, err error) string {
 	}
 	return codeSteps[f.Code]
 }
+
+// reasonOf is the daemon's reason for an error, if it has one.
+func reasonOf(err error) sandkasten.Reason {
+	var refused *sandkasten.APIError
+	if errors.As(err, &refused) {
+		return refused.Reason
+	}
+	return ""
+}
+
+// decodeBase64 reads bytes that a model has sent.
+func decodeBase64(field, text string) ([]byte, error) {
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, wrongInput("%s must be standard base64 with padding: %v; send text as contents", field, err)
+	}
+	return data, nil
+}
+
+func hasReason(err error, reason sandkasten.Reason) bool {
+	var refused *sandkasten.APIError
+	return errors.As(err, &refused) && refused.Reason == reason
+}
+
+func orElse(text, fallback string) string {
+	if text == "" {
+		return fallback
+	}
+	return text
+}
