@@ -80,6 +80,14 @@ func stream(text, encoded string, most int, how string) (shown string, lossy, cu
 	return shown, lossy, cut, nil
 }
 
+// exactBytes is base64 of an output that is not shown as it is, and else empty.
+func exactBytes(text, encoded string) string {
+	if encoded == "" && strings.ContainsRune(text, 0) {
+		return base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	return encoded
+}
+
 // readable is text with one U+FFFD for each run of bytes that are none. NUL is none: JSON
 // writes six characters for it.
 func readable(data []byte) (text string, lossy bool) {
@@ -231,4 +239,34 @@ func nextStep(f failed, err error) string {
 		return next
 	}
 	return codeSteps[f.Code]
+}
+
+// reasonOf is the daemon's reason for an error, if it has one.
+func reasonOf(err error) sandkasten.Reason {
+	var refused *sandkasten.APIError
+	if errors.As(err, &refused) {
+		return refused.Reason
+	}
+	return ""
+}
+
+// decodeBase64 reads bytes that a model has sent.
+func decodeBase64(field, text string) ([]byte, error) {
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, wrongInput("%s must be standard base64 with padding: %v; send text as contents", field, err)
+	}
+	return data, nil
+}
+
+func hasReason(err error, reason sandkasten.Reason) bool {
+	var refused *sandkasten.APIError
+	return errors.As(err, &refused) && refused.Reason == reason
+}
+
+func orElse(text, fallback string) string {
+	if text == "" {
+		return fallback
+	}
+	return text
 }

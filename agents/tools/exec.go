@@ -6,8 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -20,68 +18,6 @@ const (
 	running   = "running"
 )
 
-// ended is what the answers about a command that has ended have in common.
-type ended struct {
-	Cause         string                     `json:"cause,omitempty"` // unless it exited by itself
-	TimedOut      bool                       `json:"timed_out,omitempty"`
-	DiskFull      bool                       `json:"disk_full,omitempty"`
-	NetworkDenied []sandkasten.NetworkDenial `json:"network_denied,omitempty"`
-	DurationMS    int64                      `json:"duration_ms,omitempty"`
-	Hint          string                     `json:"hint,omitempty"`
-}
-
-func newEnded(end sandkasten.ExecEnd) ended {
-	e := ended{TimedOut: end.TimedOut, DiskFull: end.DiskFull, NetworkDenied: end.NetworkDenied, DurationMS: end.DurationMS}
-	if end.Cause != "exited" {
-		e.Cause = end.Cause
-	}
-	switch {
-	case end.TimedOut:
-		e.Hint = "It was ended at its timeout. Send a longer timeout_seconds, or stream true for a program that goes on."
-	case end.Cause == "oom_killed":
-		e.Hint = "It needed more memory than the sandbox has. Work on less at once; limits are those of the opening, so a larger limits.memory_mb needs another session_key."
-	case end.Cause == "sandbox_gone":
-		e.Hint = "The sandbox ended meanwhile. Call sandbox_open and use the sandbox_id that it returns."
-	case end.DiskFull:
-		e.Hint = "The sandbox's disk is full. Delete files that are not needed."
-	case len(end.NetworkDenied) > 0:
-		e.Hint = networkHint(end.NetworkDenied)
-	}
-	return e
-}
-
-// networkHint says what opens what the network refused, which is the user's to decide.
-func networkHint(denied []sandkasten.NetworkDenial) string {
-	var entries []string
-	for _, d := range denied {
-		if d.Entry != "" && !slices.Contains(entries, d.Entry) {
-			entries = append(entries, d.Entry)
-		}
-	}
-	const refused = "The sandbox's network does not allow these hosts. Use what is installed"
-	if len(entries) == 0 {
-		return refused + ": why says what refuses them, and no entry of the network's allow list would open them."
-	}
-	return refused + ", or ask the user to add to the network's allow list: " + strings.Join(entries, ", ") + "."
-}
-
-// unreached is in what programs print that look for a host and find no network: they are
-// told as much as a program without a name server is.
-var unreached = regexp.MustCompile(`(?i)could(n't| not) resolve|name resolution|name or service not known|no address associated|network is unreachable|network unreachable|getaddrinfo|ENOTFOUND|EAI_AGAIN|no such host`)
-
-// missingNetwork is the hint where a command has failed that looked for a host in a sandbox
-// without a network, or nothing. The daemon cannot tell: such a sandbox asks nobody.
-func missingNetwork(ctx context.Context, session *sandkasten.Session, exitCode int, output string) string {
-	if exitCode == 0 || !unreached.MatchString(output) {
-		return ""
-	}
-	info, err := session.Refresh(ctx)
-	if err != nil || info.NetworkMode != "none" {
-		return ""
-	}
-	return "The sandbox has no network, so no host is reached from it. Use what is installed, ask the user to allow hosts (sandkasten network allow " + info.ID + " HOST), or open another sandbox: sandbox_open with another session_key and network internet, if that is allowed."
-}
-
 type execAnswer struct {
 	ExecID    string  `json:"exec_id"`
 	Status    string  `json:"status"`
@@ -92,19 +28,6 @@ type execAnswer struct {
 	Truncated bool    `json:"truncated,omitempty"`
 	ended
 }
-
-// readOn says how to read what an answer has no room for. Of long output the daemon
-// keeps only the beginning and the end.
-func readOn(end sandkasten.ExecEnd) string {
-	const read = "sandbox_exec_read with this exec_id and since_seq 0 reads "
-	if end.DroppedBytes == 0 {
-		return read + "all"
-	}
-	return fmt.Sprintf("%sits beginning and end; %d more bytes of output are lost: run it again with its output to a file", read, end.DroppedBytes)
-}
-
-// oddBytes is the hint where an output has bytes that are no text.
-const oddBytes = "U+FFFD stands for bytes that are no text. sandbox_exec_read with this exec_id and bytes true has them."
 
 func execTool(ctx context.Context, c *call) (any, error) {
 	cmd := c.texts("cmd")
@@ -164,38 +87,6 @@ func directory(cwd string) (string, error) {
 		return cwd, nil
 	}
 	return workspacePath("cwd", cwd)
-}
-
-// tellEvery is between two words of a call's progress.
-const tellEvery = 5 * time.Second
-
-// tell does something that may take long, and says so meanwhile to whom the context
-// names.
-func tell(ctx context.Context, what string, do func() error) error {
-	progress, ok := ctx.Value(progressKey{}).(Progress)
-	if !ok {
-		return do()
-	}
-	what, _ = shorten(what, 200, "more")
-	start, stop, stopped := time.Now(), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		tick := time.NewTicker(tellEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-				progress(time.Since(start), "running: "+what)
-			}
-		}
-	}()
-	defer func() {
-		close(stop)
-		<-stopped
-	}()
-	return do()
 }
 
 type chunk struct {
@@ -345,159 +236,4 @@ func shellTool(ctx context.Context, c *call) (any, error) {
 	}
 	a.Truncated = a.Truncated || r.Truncated
 	return a, err
-}
-
-const defaultRuntime = "python"
-
-// runtimes are what sandbox_run runs code with.
-var runtimes = map[string]runtime{
-	"python": {"main.py", "python3", "python"},
-	"node":   {"main.js", "node", "node"},
-	"bash":   {"main.sh", "bash", ""},
-}
-
-// runtime is what code is run with. Its image is the one that Sandkasten's own recipes
-// make for it, and is taken where nobody has chosen another and the daemon has it.
-type runtime struct{ file, program, image string }
-
-type runAnswer struct {
-	OK         bool      `json:"ok"`
-	Runtime    string    `json:"runtime"`
-	ExitCode   int       `json:"exit_code"`
-	DurationMS int64     `json:"duration_ms"`
-	Stdout     string    `json:"stdout"`
-	Stderr     string    `json:"stderr"`
-	Lossy      bool      `json:"lossy,omitempty"`
-	Truncated  bool      `json:"truncated,omitempty"`
-	Error      string    `json:"error,omitempty"`
-	Limits     runLimits `json:"limits"`
-	ended
-}
-
-type runLimits struct {
-	TimeoutSeconds int64 `json:"timeout_seconds"`
-	MaxStdoutBytes int   `json:"max_stdout_bytes"`
-}
-
-// closing is how long the removal of a run's sandbox may take.
-const closing = 30 * time.Second
-
-func runTool(ctx context.Context, c *call) (answer any, err error) {
-	kind := orElse(c.text("runtime"), c.set.opts.Runtime)
-	how, timeout := runtimes[kind], c.seconds("timeout_seconds", c.set.opts.Timeout)
-	files, err := c.runFiles(how.file)
-	if err != nil {
-		return nil, err
-	}
-	session, err := c.runSession(ctx, kind, timeout+time.Minute)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
-		defer cancel()
-		// What the code has done stays done: an error would have it run again.
-		if session.Destroy(ending) != nil {
-			if a, ran := answer.(runAnswer); ran {
-				a.Hint = "Its sandbox could not be removed; it ends by itself."
-				answer = a
-			}
-		}
-	}()
-	for _, name := range sortedKeys(files) {
-		if err := session.Write(ctx, name, strings.NewReader(files[name]), nil); err != nil {
-			return nil, err
-		}
-	}
-	var result sandkasten.ProcessResult
-	err = tell(ctx, kind, func() error {
-		cmd := append([]string{how.program, workspace + "/" + how.file}, c.texts("args")...)
-		result, err = session.RunProcess(ctx, cmd, &sandkasten.ProcessOptions{Env: c.mapping("env"), Timeout: timeout, OnDisconnect: "kill"})
-		return err
-	})
-	a := runAnswer{Runtime: kind, Limits: runLimits{int64(timeout / time.Second), c.set.opts.MaxBytes}}
-	if reasonOf(err) == sandkasten.ReasonProgramNotFound {
-		a.ExitCode, a.Error = -1, "the image of the sandbox has no "+how.program+"; use another runtime, or a sandbox whose image has it"
-		return a, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return a.with(result, missingNetwork(ctx, session, result.ExitCode, result.Stdout+result.Stderr))
-}
-
-// runSession makes the sandbox of a run. Where nobody has chosen an image it is the one
-// of the runtime, or the daemon's default if there is none of that name. It is looked for
-// first: an engine would go and pull what it does not have.
-func (c *call) runSession(ctx context.Context, kind string, ttl time.Duration) (*sandkasten.Session, error) {
-	options := c.set.opts.Session
-	options.Labels = map[string]string{LabelScope: c.scope.String()}
-	options.TTL, options.OnExpiry = ttl, expires
-	options.Image = orElse(c.set.opts.Images[kind], options.Image)
-	if usual := runtimes[kind].image; usual != "" && options.Image == "" && options.RestoreSnapshotID == "" {
-		if _, err := c.set.opts.Client.GetImage(ctx, usual); err == nil {
-			options.Image = usual
-		}
-	}
-	return c.set.opts.Client.CreateSession(ctx, &options)
-}
-
-// reasonOf is the daemon's reason for an error, if it has one.
-func reasonOf(err error) sandkasten.Reason {
-	var refused *sandkasten.APIError
-	if errors.As(err, &refused) {
-		return refused.Reason
-	}
-	return ""
-}
-
-// runFiles is what a run begins with, by path: its code, and further files.
-func (c *call) runFiles(code string) (map[string]string, error) {
-	files := map[string]string{workspace + "/" + code: c.text("code")}
-	for name, text := range c.mapping("files") {
-		place, err := workspacePath("files", name)
-		if err != nil {
-			return nil, err
-		}
-		if _, taken := files[place]; taken || place == workspace {
-			return nil, wrongInput("files has the name %q, which must be that of one more file: code is %s, and each file has one name", name, code)
-		}
-		files[place] = text
-	}
-	return files, nil
-}
-
-func (a runAnswer) with(result sandkasten.ProcessResult, hint string) (any, error) {
-	const print = "print less"
-	var lossy, errLossy, cut, errCut bool
-	var err, stderrErr error
-	a.Stdout, lossy, cut, err = stream(result.Stdout, result.StdoutBase64, a.Limits.MaxStdoutBytes, print)
-	a.Stderr, errLossy, errCut, stderrErr = stream(result.Stderr, result.StderrBase64, a.Limits.MaxStdoutBytes, print)
-	a.Lossy, a.Truncated = lossy || errLossy, result.Truncated || cut || errCut
-	a.OK, a.ExitCode, a.DurationMS = result.ExitCode == 0, result.ExitCode, result.DurationMS
-	a.ended = newEnded(result.ExecEnd)
-	switch { // the hints name tools and fields that a run does not have
-	case result.TimedOut:
-		a.Hint = "It was ended at its timeout. Send a longer timeout_seconds, or do less in one run."
-	case result.Cause == "oom_killed":
-		a.Hint = "It needed more memory than the sandbox has. Work on less at once."
-	case result.Cause == "sandbox_gone":
-		a.Hint = "The sandbox ended meanwhile. Run it again."
-	}
-	if a.Error, a.Hint = a.Hint, ""; a.Error == "" && !a.OK {
-		a.Error = orElse(hint, "the program failed; see stderr")
-		if result.Signal > 0 {
-			a.Error = fmt.Sprintf("the program was ended by signal %d", result.Signal)
-		}
-	}
-	return a, errors.Join(err, stderrErr)
-}
-
-// decodeBase64 reads bytes that a model has sent.
-func decodeBase64(field, text string) ([]byte, error) {
-	data, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		return nil, wrongInput("%s must be standard base64 with padding: %v; send text as contents", field, err)
-	}
-	return data, nil
 }

@@ -3,16 +3,10 @@ package tools
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"path"
-	"slices"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
@@ -46,8 +40,8 @@ func writeTool(ctx context.Context, c *call) (any, error) {
 		}
 	}
 	mode, err := strconv.ParseUint(orElse(c.text("mode"), "0644"), 8, 32)
-	if err != nil || mode > 0o777 {
-		return nil, wrongInput(`mode must be octal permissions, such as "0644" or "0755"`)
+	if err != nil || mode == 0 || mode > 0o777 {
+		return nil, wrongInput(`mode must be octal permissions, such as "0644" or "0755"; for others use sandbox_exec with chmod`)
 	}
 	place, err := workspacePath("path", c.text("path"))
 	if err != nil {
@@ -60,128 +54,21 @@ func writeTool(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := keepsBytes(ctx, session, place, c.text("contents")); err != nil {
+	if err := keepsBytes(ctx, session, place, c.text("contents"), "send contents_b64, or change it with sandbox_exec, as with sed or python3"); err != nil {
 		return nil, err
 	}
 	options := sandkasten.WriteOptions{Mode: fs.FileMode(mode), Create: !c.flag("overwrite", true)}
 	if err := session.Write(ctx, place, bytes.NewReader(content), &options); err != nil {
 		return nil, err
 	}
-	return struct {
-		OK        bool   `json:"ok"`
-		Path      string `json:"path"`
-		SizeBytes int    `json:"size_bytes"`
-	}{true, place, len(content)}, nil
+	return fileAnswer{true, place, int64(len(content))}, nil
 }
 
-type contents struct {
-	Contents    *string `json:"contents,omitempty"`
-	ContentsB64 *string `json:"contents_b64,omitempty"`
-	Lossy       bool    `json:"lossy,omitempty"`
-	Truncated   bool    `json:"truncated"`
-	SizeBytes   int64   `json:"size_bytes"`
-	Hint        string  `json:"hint,omitempty"`
-}
-
-func readTool(ctx context.Context, c *call) (any, error) {
-	session, place, err := c.at(ctx, "path")
-	if err != nil {
-		return nil, err
-	}
-	return readFile(ctx, session, place, c.number("offset", 0), c.number("max_bytes", readBytes))
-}
-
-// readFile returns a part of a file, as text if it is some.
-func readFile(ctx context.Context, session *sandkasten.Session, place string, offset, most int64) (contents, error) {
-	// Some bytes more tell whether a character is cut at the end.
-	reader, err := session.Read(ctx, place, &sandkasten.ReadOptions{Offset: offset, MaxBytes: most + utf8.UTFMax})
-	if err != nil {
-		return contents{}, err
-	}
-	data, err := io.ReadAll(reader)
-	if err = errors.Join(err, reader.Close()); err != nil {
-		return contents{}, err
-	}
-	a := contents{SizeBytes: max(reader.Size, 0)}
-	if reader.Size < 0 { // nothing is at the offset
-		entry, err := session.Stat(ctx, place, &sandkasten.StatOptions{Follow: true})
-		if err != nil {
-			return contents{}, err
-		}
-		a.SizeBytes = entry.Size
-	}
-	part := data
-	if int64(len(data)) > most {
-		part = data[:most]
-		if whole := wholeRunes(part); len(whole) > 0 && utf8.Valid(whole) {
-			part = whole
-		}
-	}
-	next := offset + int64(len(part))
-	if a.Truncated = next < a.SizeBytes; a.Truncated {
-		a.Hint = fmt.Sprintf("send offset %d to read on", next)
-	}
-	if isText(part) {
-		text, lossy := readable(part)
-		a.Contents, a.Lossy = &text, lossy
-		if lossy {
-			a.Hint = strings.TrimPrefix(a.Hint+"; U+FFFD stands for bytes that are no text: change the file with sandbox_exec", "; ")
-		}
-		return a, nil
-	}
-	encoded := base64.StdEncoding.EncodeToString(part)
-	a.ContentsB64 = &encoded
-	return a, nil
-}
-
-// isText reports whether bytes are read as text: without NUL, and at least nine of ten
-// characters are some.
-func isText(data []byte) bool {
-	odd, all := 0, 0
-	for rest := data; len(rest) > 0; all++ {
-		r, size := utf8.DecodeRune(rest)
-		if r == 0 {
-			return false
-		}
-		if r == utf8.RuneError && size == 1 {
-			odd++
-		}
-		rest = rest[size:]
-	}
-	return odd*10 <= all
-}
-
-// keepsBytes refuses to write U+FFFD into a file that has bytes for which a read has shown
-// it: they would be lost.
-func keepsBytes(ctx context.Context, session *sandkasten.Session, place, text string) error {
-	if !strings.ContainsRune(text, utf8.RuneError) {
-		return nil
-	}
-	reader, err := session.Read(ctx, place, &sandkasten.ReadOptions{MaxBytes: maxRead})
-	if err != nil {
-		return nil //nolint:nilerr // there is nothing to lose, or the write will say what is wrong
-	}
-	data, err := io.ReadAll(reader)
-	if err = errors.Join(err, reader.Close()); err != nil {
-		return err
-	}
-	if utf8.Valid(wholeRunes(data)) {
-		return nil
-	}
-	return wrongInput("%s has bytes that are no text, and U+FFFD would replace them: write contents_b64, or change the file with sandbox_exec, as with sed or python3", relative(place))
-}
-
-// wholeRunes leaves out a character that is cut at the end.
-func wholeRunes(data []byte) []byte {
-	for i := len(data) - 1; i >= 0 && i >= len(data)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(data[i]) {
-			if !utf8.FullRune(data[i:]) {
-				return data[:i]
-			}
-			break
-		}
-	}
-	return data
+// fileAnswer is about a file that was written.
+type fileAnswer struct {
+	OK        bool   `json:"ok"`
+	Path      string `json:"path"`
+	SizeBytes int64  `json:"size_bytes"`
 }
 
 type entry struct {
@@ -252,25 +139,33 @@ func deleteTool(ctx context.Context, c *call) (any, error) {
 	found, err := session.Stat(ctx, place, nil)
 	switch {
 	case hasReason(err, sandkasten.ReasonNoSuchFile):
+		return nothingDeleted(place), nil
 	case err != nil:
 		return nil, err
 	case found.IsDir() && !recursive:
 		return nil, wrongInput("%s is a directory: send recursive true to delete it with all that is in it", relative(place))
 	default:
 		err = session.Remove(ctx, place, &sandkasten.RemoveOptions{Recursive: recursive})
-		if err != nil && !hasReason(err, sandkasten.ReasonNoSuchFile) {
+		if hasReason(err, sandkasten.ReasonNoSuchFile) {
+			return nothingDeleted(place), nil
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
-	return struct {
-		OK      bool   `json:"ok"`
-		Deleted string `json:"deleted"`
-	}{true, place}, nil
+	return deleteAnswer{OK: true, Deleted: place}, nil
 }
 
-func hasReason(err error, reason sandkasten.Reason) bool {
-	var refused *sandkasten.APIError
-	return errors.As(err, &refused) && refused.Reason == reason
+type deleteAnswer struct {
+	OK      bool   `json:"ok"`
+	Deleted string `json:"deleted"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// nothingDeleted is the answer where nothing was at a path. It is no error: the path is as
+// it was to be.
+func nothingDeleted(place string) deleteAnswer {
+	return deleteAnswer{Hint: "nothing is deleted: there is no " + relative(place) + "; see what is there with sandbox_fs_list"}
 }
 
 func editTool(ctx context.Context, c *call) (any, error) {
@@ -281,7 +176,7 @@ func editTool(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := keepsBytes(ctx, session, place, c.text("new")); err != nil {
+	if err := keepsBytes(ctx, session, place, c.text("old")+c.text("new"), "send old and new without it, change it with sandbox_exec, as with sed or python3, or write contents_b64"); err != nil {
 		return nil, err
 	}
 	done, err := session.Edit(ctx, place, c.text("old"), c.text("new"), &sandkasten.EditOptions{Count: int(c.number("count", 1))})
@@ -289,115 +184,14 @@ func editTool(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	diff, cut := shorten(done.Diff, c.set.opts.MaxBytes/2, "sandbox_fs_read shows the file")
-	return struct {
-		OK        bool   `json:"ok"`
-		Replaced  int    `json:"replaced"`
-		Diff      string `json:"diff"`
-		Truncated bool   `json:"truncated,omitempty"`
-	}{true, done.Replaced, diff, cut || done.DiffTruncated}, nil
+	return editAnswer{true, done.Replaced, diff, cut || done.DiffTruncated}, nil
 }
 
-type match struct {
-	Path   string   `json:"path"`
-	Line   int      `json:"line"`
-	Text   string   `json:"text"`
-	Before []string `json:"before,omitempty"`
-	After  []string `json:"after,omitempty"`
-}
-
-// size is about what a model reads of a match.
-func (m match) size() int {
-	size := len(m.Path) + len(m.Text)
-	for _, lines := range [][]string{m.Before, m.After} {
-		for _, line := range lines {
-			size += len(line)
-		}
-	}
-	return size
-}
-
-func grepTool(ctx context.Context, c *call) (any, error) {
-	session, place, err := c.at(ctx, "path")
-	if err != nil {
-		return nil, err
-	}
-	lines := int(c.number("context", 0))
-	found, err := session.Grep(ctx, c.text("pattern"), &sandkasten.GrepOptions{
-		Path: place, Literal: c.flag("literal", false), IgnoreCase: c.flag("ignore_case", false), Include: c.text("include"),
-		Before: lines, After: lines, Limit: int(c.number("limit", maxMatches)),
-	})
-	if err != nil {
-		return nil, err
-	}
-	answer := struct {
-		Matches   []match `json:"matches"`
-		Binary    int     `json:"binary_files_skipped,omitempty"`
-		Truncated bool    `json:"truncated,omitempty"`
-		Hint      string  `json:"hint,omitempty"`
-	}{Matches: []match{}, Binary: found.Binary, Truncated: found.Truncated}
-	total := 0
-	for _, m := range found.Matches {
-		text, _ := shorten(m.Text, 500, "a long line")
-		one := match{shownPath(place, m.Path), m.Line, text, m.Before, m.After}
-		if total += one.size(); total > c.set.opts.MaxBytes {
-			answer.Truncated = true
-			if len(answer.Matches) > 0 {
-				break
-			}
-			one.Before, one.After = nil, nil // where the first one is tells how to go on
-		}
-		answer.Matches = append(answer.Matches, one)
-	}
-	if answer.Truncated {
-		answer.Hint = "there are more; send a narrower pattern, path or include, or less context"
-	}
-	return answer, nil
-}
-
-// shownPath is a path of the daemon's as calls take it.
-func shownPath(dir, name string) string {
-	if path.IsAbs(name) {
-		return relative(name)
-	}
-	return relative(path.Join(dir, name))
-}
-
-// globPattern is a pattern below a directory. Those of the workspace may be written as
-// its paths may: /workspace/*.py, workspace/*.py and *.py are one pattern.
-func globPattern(dir, pattern string) (string, error) {
-	if slices.Contains(strings.Split(pattern, "/"), "..") {
-		return "", wrongInput("pattern must not contain ..: write it from path, as src/**/*.py")
-	}
-	if dir == workspace {
-		pattern = strings.TrimPrefix(strings.TrimPrefix(pattern, workspace+"/"), "workspace/")
-	}
-	return pattern, nil
-}
-
-func globTool(ctx context.Context, c *call) (any, error) {
-	session, place, err := c.at(ctx, "path")
-	if err != nil {
-		return nil, err
-	}
-	pattern, err := globPattern(place, c.text("pattern"))
-	if err != nil {
-		return nil, err
-	}
-	found, err := session.Glob(ctx, pattern, &sandkasten.GlobOptions{Path: place, Limit: int(c.number("limit", listEntries))})
-	if err != nil {
-		return nil, err
-	}
-	a := listAnswer{Entries: []entry{}, Truncated: found.Truncated}
-	for _, e := range found.Entries {
-		if !a.add(newEntry(place, e), c.set.opts.MaxBytes) {
-			a.Truncated = true
-			break
-		}
-	}
-	if a.Truncated {
-		a.Hint = "there are more; send a narrower pattern or path"
-	}
-	return a, nil
+type editAnswer struct {
+	OK        bool   `json:"ok"`
+	Replaced  int    `json:"replaced"`
+	Diff      string `json:"diff"`
+	Truncated bool   `json:"truncated,omitempty"`
 }
 
 func stageTool(ctx context.Context, c *call) (any, error) {
@@ -417,11 +211,7 @@ func stageTool(ctx context.Context, c *call) (any, error) {
 	if err := session.Write(ctx, place, content, &sandkasten.WriteOptions{Size: size, Mode: 0o644}); err != nil {
 		return nil, err
 	}
-	return struct {
-		OK        bool   `json:"ok"`
-		Path      string `json:"path"`
-		SizeBytes int64  `json:"size_bytes"`
-	}{true, place, size}, nil
+	return fileAnswer{true, place, size}, nil
 }
 
 func publishTool(ctx context.Context, c *call) (any, error) {
@@ -438,64 +228,11 @@ func publishTool(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return struct {
-		OK        bool   `json:"ok"`
-		FileKey   string `json:"file_key"`
-		SizeBytes int64  `json:"size_bytes"`
-	}{true, key, size}, nil
+	return publishAnswer{true, key, size}, nil
 }
 
-func orElse(text, fallback string) string {
-	if text == "" {
-		return fallback
-	}
-	return text
-}
-
-// ErrTooLarge is a file that is larger than it may be.
-var ErrTooLarge = errors.New("the file is too large: read it in parts with sandbox_fs_read")
-
-// File returns a file of a sandbox of the set's scope, if it has at most so many
-// bytes.
-func (s *Set) File(ctx context.Context, sandboxID, name string, most int64) ([]byte, error) {
-	c := &call{set: s, scope: s.opts.Scope, args: map[string]any{"sandbox_id": sandboxID, "path": name}}
-	session, place, err := c.at(ctx, "path")
-	if err != nil {
-		return nil, err
-	}
-	reader, err := session.Read(ctx, place, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer reader.Close() //nolint:errcheck // it is only read
-	data, err := io.ReadAll(io.LimitReader(reader, most+1))
-	if err == nil && int64(len(data)) > most {
-		return nil, ErrTooLarge
-	}
-	return data, err
-}
-
-// Follow tells of changes of a file of a sandbox of the set's scope: once with begin
-// when it watches, and then after each change. The file need not be there yet, but its
-// directory must. It returns when ctx is done, or with why it cannot go on.
-func (s *Set) Follow(ctx context.Context, sandboxID, name string, tell func(begin bool)) error {
-	c := &call{set: s, scope: s.opts.Scope, args: map[string]any{"sandbox_id": sandboxID, "path": name}}
-	session, place, err := c.at(ctx, "path")
-	if err != nil {
-		return err
-	}
-	dir, file := path.Split(place)
-	for change, err := range session.Watch(ctx, path.Clean(dir), nil) {
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			return err
-		case change.Op == "ready":
-			tell(true)
-		case change.Path == file, change.From == file, change.Op == "overflow":
-			tell(false)
-		}
-	}
-	return nil
+type publishAnswer struct {
+	OK        bool   `json:"ok"`
+	FileKey   string `json:"file_key"`
+	SizeBytes int64  `json:"size_bytes"`
 }

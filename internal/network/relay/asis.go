@@ -10,7 +10,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/rawpath"
 )
 
-// own returns the request for a connection of its own, and its transport, where net/http
+// own returns the context and the transport that send a request on a connection of its own, where net/http
 // would not write what the client asked for.
 func (p *webProxy) own(r *http.Request, secure string) (context.Context, http.RoundTripper) {
 	t := p.transport()

@@ -45,6 +45,17 @@ async def test_code_with_a_filename_can_be_imported_later(executor: SandkastenCo
     assert await run(executor, ("Python", code)) == (0, "8\n")
 
 
+async def test_a_file_name_outside_of_the_workspace_is_a_result(executor: SandkastenCodeExecutor) -> None:
+    for name in ("/etc/motd", "../up.py", "/workspace", "a/../../b"):
+        code, output = await run(executor, ("sh", "echo first"), ("python", f"# filename: {name}\nprint(1)"))
+        assert code == 1 and output.startswith("first\nFilename is not in the workspace"), output
+    await executor.session.exec("mkdir taken; ln -s /etc out")
+    for name in ("taken", "out/motd"):
+        code, output = await run(executor, ("python", f"# filename: {name}\nprint(1)"))
+        assert code == 1 and name in output, output
+    assert await run(executor, ("python", "# filename: /workspace/in/it.py\nprint(2)")) == (0, "2\n")
+
+
 async def test_blocks_run_until_one_fails(executor: SandkastenCodeExecutor) -> None:
     blocks = ("sh", "echo one"), ("sh", "echo two >&2; exit 3"), ("sh", "echo three")
     assert await run(executor, *blocks) == (3, "one\ntwo\n")

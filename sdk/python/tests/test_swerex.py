@@ -97,6 +97,37 @@ async def test_a_shell_lives_on_after_a_timeout_and_an_interrupt(runtime: Sandka
     assert (await runtime.run_in_session(BashAction(command="echo $x"))).output == "kept\n"
 
 
+async def test_empty_commands_do_nothing(runtime: SandkastenRuntime) -> None:
+    await runtime.create_session(CreateBashSessionRequest())
+    for command in ("", " ", "\n", "# a comment"):
+        done = await runtime.run_in_session(BashAction(command=command, check="raise"))
+        assert (done.output, done.exit_code) == ("", 0)
+    assert (await runtime.run_in_session(BashAction(command="", check="ignore"))).exit_code is None
+
+
+async def test_interactive_actions_talk_to_a_program(runtime: SandkastenRuntime) -> None:
+    await runtime.create_session(CreateBashSessionRequest())
+    await runtime.run_in_session(BashAction(command="cd /tmp; export GREETING='hello  you'"))
+    python = BashAction(command="python3 -q", expect=[">>> "], is_interactive_command=True, timeout=30)
+    assert (await runtime.run_in_session(python)).expect_string == ">>> "
+    code = "import os; print(os.getcwd(), os.environ['GREETING'])"
+    asked = BashAction(command=code, expect=[">>> "], is_interactive_command=True, timeout=30)
+    assert (await runtime.run_in_session(asked)).output == "/tmp hello  you"
+    waits = BashAction(command="import time; time.sleep(60)", expect=[">>> "], is_interactive_command=True, timeout=1)
+    with pytest.raises(exceptions.CommandTimeoutError):
+        await runtime.run_in_session(waits)
+    stopped = await runtime.run_in_session(BashInterruptAction(expect=[">>> "], timeout=30))
+    assert "KeyboardInterrupt" in stopped.output and stopped.expect_string == ">>> "
+    over = await runtime.run_in_session(BashAction(command="quit()", is_interactive_quit=True, timeout=30))
+    assert over.exit_code == 0
+    read = BashAction(command="read -p 'name? ' x; echo got-$x", expect=[r"nam[e]\? "], timeout=30)
+    assert (await runtime.run_in_session(read)).expect_string == r"nam[e]\? "
+    named = await runtime.run_in_session(BashAction(command="ann", is_interactive_command=True, timeout=30))
+    assert named.output.endswith("got-ann")
+    seen = await runtime.run_in_session(BashAction(command="pwd; ls -A /tmp | grep sandkasten; true"))
+    assert seen.output == "/tmp\n", "its own shell is as it was, and nothing is left behind"
+
+
 async def test_commands_run_as_with_subprocess(runtime: SandkastenRuntime) -> None:
     done = await runtime.execute(
         Command(command=["sh", "-c", "echo $A; echo err >&2; exit 4"], env={"A": "a"})

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import posixpath
 import re
 import uuid
 from typing import Any
@@ -22,7 +23,7 @@ from autogen_core.code_executor import CodeBlock, CodeExecutor, CodeResult
 
 from ._async.client import SandboxClient
 from ._async.session import Session
-from ._errors import SandkastenError
+from ._errors import APIError, SandkastenError
 from ._models import ProcessResult
 from ._types import ProcessOptions
 
@@ -35,6 +36,9 @@ _LANGUAGES = {
     "shell": ("bash", "sh"),
     "sh": ("sh", "sh"),
 }
+_WORKSPACE = "/workspace"
+# The codes of errors that another name, which the model writes, would not have.
+_NAME_CODES = {"invalid_argument", "permission_denied", "not_found", "conflict", "already_exists", "unprocessable"}
 # A first line as "# filename: tools/plot.py" keeps the code as that file, as in AutoGen's executors.
 _FILENAME = re.compile(r"^\s*(?:#|//)\s*filename:\s*(\S+)\s*$")
 
@@ -115,7 +119,14 @@ class SandkastenCodeExecutor(CodeExecutor):
         program, suffix = _LANGUAGES[language]
         named = _FILENAME.match(block.code.split("\n", 1)[0])
         path = named[1] if named else f".code-{uuid.uuid4().hex}.{suffix}"
-        await self.session.write(path, block.code)
+        if named and not _in_workspace(path):
+            return CodeResult(exit_code=1, output=f"Filename is not in the workspace: {path}\n")
+        try:
+            await self.session.write(path, block.code)
+        except APIError as err:
+            if not named or err.code not in _NAME_CODES:
+                raise
+            return CodeResult(exit_code=1, output=f"the file {path} cannot be written: {err}\n")
         try:
             options: ProcessOptions = {
                 "timeout_ms": int(self._timeout * 1000),
@@ -128,6 +139,11 @@ class SandkastenCodeExecutor(CodeExecutor):
                 with contextlib.suppress(SandkastenError):  # what came of the code counts
                     await asyncio.shield(self.session.remove(path))
         return _code_result(result, self._timeout)
+
+
+def _in_workspace(path: str) -> bool:
+    whole = posixpath.normpath(posixpath.join(_WORKSPACE, path))
+    return whole.startswith(_WORKSPACE + "/")
 
 
 def _code_result(result: ProcessResult, timeout: float) -> CodeResult:

@@ -36,6 +36,7 @@ from swerex.exceptions import (
 from swerex.runtime.abstract import (
     AbstractRuntime,
     Action,
+    BashAction,
     BashInterruptAction,
     BashObservation,
     CloseBashSessionResponse,
@@ -60,18 +61,25 @@ from swerex.runtime.abstract import (
 from ._async.client import SandboxClient
 from ._async.session import Session
 from ._bytes import exact
-from ._errors import NotFoundError, SandkastenError
+from ._dialogue import Dialogue
+from ._errors import ConflictError, NotFoundError, SandkastenError
 from ._models import ProcessResult
 from ._types import ProcessOptions
 
 WORKSPACE = "/workspace"
+# Writes what the shell of a dialogue reads first: directory and exported variables of this one.
+_SETUP = (
+    "{{ export -p; printf 'cd %q\\n' \"$PWD\"; "
+    "echo 'stty -echo; PS1=$SANDKASTEN_PROMPT PS2=; unset SANDKASTEN_PROMPT; rm -f {file}'; }} > {file}"
+)
 
 
 class SandkastenRuntime(AbstractRuntime):
     """One session as a runtime of SWE-ReX. Its deployment, or the caller, destroys the session.
 
-    Relative paths start at /workspace. Interactive programs, and texts to expect, need a
-    terminal and are refused. max_timeout_ms is the most that the daemon allows a command, which
+    Relative paths start at /workspace. Interactive programs, and texts to expect, have a shell
+    on a terminal beside the session's shell, with the directory and the exported variables that
+    this one has; it ends when the program has ended. max_timeout_ms is the most that the daemon allows a command, which
     one without a timeout has; with 0 such a one has the daemon's default.
     """
 
@@ -83,6 +91,7 @@ class SandkastenRuntime(AbstractRuntime):
         self._max_timeout_ms = max_timeout_ms
         self.logger = logger or logging.getLogger("sandkasten.swerex")
         self._shells: set[str] = set()
+        self._dialogues: dict[str, Dialogue] = {}
 
     async def is_alive(self, *, timeout: float | None = None) -> IsAliveResponse:
         """Whether the session can run something."""
@@ -110,9 +119,9 @@ class SandkastenRuntime(AbstractRuntime):
         if isinstance(action, BashInterruptAction):
             return await self._interrupt(action)
         if action.is_interactive_command or action.is_interactive_quit or action.expect:
-            raise NotImplementedError(
-                "a sandbox of Sandkasten has no terminal for interactive commands: give the program its input"
-            )
+            return await self._interact(action)
+        if not action.command.strip():
+            return BashObservation(output="", exit_code=None if action.check == "ignore" else 0)
         if action.check != "ignore":
             await self._check_syntax(action.command)
         result = await self._exec(action.command, action.session, action.timeout)
@@ -126,6 +135,7 @@ class SandkastenRuntime(AbstractRuntime):
         """Ends a shell with all that runs in it."""
         self._require(request.session)
         self._shells.discard(request.session)
+        await self._end_dialogue(request.session)
         await self._close_shell(request.session)
         return CloseBashSessionResponse()
 
@@ -179,6 +189,7 @@ class SandkastenRuntime(AbstractRuntime):
     async def close(self) -> CloseResponse:
         """Ends the shells. The session stays."""
         for name in sorted(self._shells):
+            await self._end_dialogue(name)
             await self._close_shell(name)
         self._shells.clear()
         return CloseResponse()
@@ -202,14 +213,46 @@ class SandkastenRuntime(AbstractRuntime):
             raise CommandTimeoutError(f"timeout after {timeout} seconds while running command {command!r}")
         return result
 
+    async def _interact(self, action: BashAction) -> BashObservation:
+        """Types a line for an interactive program, and returns what it says until a text that is expected."""
+        try:
+            dialogue = self._dialogues.get(action.session)
+            if dialogue is None:
+                setup = f"/tmp/.sandkasten-{uuid.uuid4().hex}"
+                await self._exec(_SETUP.format(file=setup), action.session, action.timeout)
+                dialogue = await Dialogue.begin(self.session, setup, action.timeout)
+                self._dialogues[action.session] = dialogue
+            output, expected = await dialogue.say(action.command + "\n", action.expect, action.timeout)
+        except TimeoutError as err:
+            said = f"timeout after {action.timeout} seconds while running command {action.command!r}"
+            raise CommandTimeoutError(said) from err
+        if expected == dialogue.prompt:
+            await self._end_dialogue(action.session)
+        output = output.lstrip().removeprefix(action.command).strip()
+        return BashObservation(output=output, exit_code=0, expect_string=expected)
+
+    async def _end_dialogue(self, name: str) -> None:
+        if (dialogue := self._dialogues.pop(name, None)) is not None:
+            with contextlib.suppress(NotFoundError):  # it has ended
+                await dialogue.close()
+
     async def _interrupt(self, action: BashInterruptAction) -> BashObservation:
         """Sends INT to what runs in the shell, and ends it if that changes nothing."""
+        if (dialogue := self._dialogues.get(action.session)) is not None:
+            try:
+                output, expected = await dialogue.say("\x03", action.expect, action.timeout)
+            except TimeoutError:
+                output, expected = "", dialogue.prompt
+            if expected == dialogue.prompt:
+                await self._end_dialogue(action.session)
+            return BashObservation(output=output.strip(), exit_code=0, expect_string=expected)
         for record in await self.session.execs():
             if record.kind != "shell" or record.shell != action.session or record.state == "ended":
                 continue
             running = self.session.processes.get(record.exec_id)
             for _ in range(max(action.n_retry, 1)):
-                await running.signal("INT")
+                with contextlib.suppress(ConflictError):  # between two programs
+                    await running.signal("INT")
                 detail = await running.get(wait_ms=self._timeout_ms(action.timeout))
                 if detail.state == "ended":
                     break
