@@ -37,7 +37,8 @@ type Answer struct {
 	ExecutionCount int       `json:"execution_count" doc:"The kernel's number of the run, or 0." example:"1"`
 	DurationMS     int64     `json:"duration_ms" doc:"Without the time that it waited for others." example:"9"`
 	StateLost      bool      `json:"state_lost" doc:"The kernel ended in this run: variables and imports are gone. Files stay. The next run gets a new kernel."`
-	NewKernel      bool      `json:"new_kernel" doc:"The kernel before it had ended since the run before: variables of before are gone."`
+	NewKernel      bool      `json:"new_kernel" doc:"It is not the kernel that ran the context's code before: variables of before are gone. So it is after a restart, a kernel's end, a stop and in a fork."`
+	PeakMemory     int64     `json:"peak_memory_bytes,omitempty" doc:"The most memory that the kernel's process had in the run, also if it was killed. Its children are not in it." example:"71303168"`
 	DiskFull       bool      `json:"disk_full,omitempty" doc:"It failed, and the disk or the workspace had no room left then."`
 
 	StdoutDroppedBytes int64  `json:"stdout_dropped_bytes,omitempty" doc:"Bytes that stdout lacks."`
@@ -58,7 +59,7 @@ type Result struct {
 	Data         map[string]any    `json:"data" doc:"The forms, by MIME type. Pictures are base64, texts are texts, application/json is a value." example:"{\"text/plain\":\"2\"}"`
 	IsMainResult bool              `json:"is_main_result" doc:"It is the value of the last expression."`
 	DisplayID    string            `json:"display_id,omitempty" doc:"Its name for later updates, which have taken place."`
-	Chart        *Chart            `json:"chart,omitempty" doc:"What a figure of matplotlib shows, as numbers."`
+	Chart        *Chart            `json:"chart,omitempty" doc:"What a figure of matplotlib or plotly shows, as numbers."`
 	Table        *Table            `json:"table,omitempty" doc:"The first rows and columns of a data frame."`
 	Note         string            `json:"note,omitempty" doc:"What this result cannot have."`
 	FilePaths    map[string]string `json:"file_paths,omitempty" doc:"Forms that were too large for the answer: files in the sandbox, by MIME type."`
@@ -113,7 +114,7 @@ type Column struct {
 // Chart is a figure as numbers.
 type Chart struct {
 	Library string `json:"library" example:"matplotlib"`
-	Type    string `json:"type" doc:"That of all series: line, bar, horizontal_bar, scatter, pie, image; mixed, or empty." example:"line"`
+	Type    string `json:"type" doc:"That of all series: line, bar, horizontal_bar, scatter, pie, image, or what plotly calls others; mixed, or empty." example:"line"`
 	Title   string `json:"title" example:"Sales"`
 	Axes    []Axes `json:"axes" nullable:"false"`
 }

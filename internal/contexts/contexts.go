@@ -160,7 +160,11 @@ func (s *Service) create(ctx context.Context, p auth.Principal, id session.ID, r
 			return Context{}, taken
 		}
 	}
-	first := frameFor(startFrame{Language: req.Language, GraceMS: s.opts.Grace.Milliseconds()})
+	start := startFrame{Language: req.Language, GraceMS: s.opts.Grace.Milliseconds()}
+	if req.Name == DefaultName(req.Language) {
+		start.Remembers = req.Name
+	}
+	first := frameFor(start)
 	stdin, err := appendLine(bridgeProgram[:len(bridgeProgram):len(bridgeProgram)], first)
 	if err != nil {
 		return Context{}, err
@@ -229,6 +233,20 @@ func (s *Service) List(ctx context.Context, p auth.Principal, id session.ID) ([]
 		}
 	}
 	return found, nil
+}
+
+// Running returns how many contexts run in a session. One that cannot be asked has none.
+func (s *Service) Running(ctx context.Context, p auth.Principal, id session.ID) (n int) {
+	all, err := s.List(ctx, p, id)
+	if err != nil {
+		return 0
+	}
+	for _, c := range all {
+		if c.Running {
+			n++
+		}
+	}
+	return n
 }
 
 // contextOf is the context that a process is, if it is one.

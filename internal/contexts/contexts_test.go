@@ -364,7 +364,7 @@ func TestDaemonGoesAway(t *testing.T) {
 		Begin: func(string, string) error { return nil },
 		Event: func(_ int64, e contexts.Event) error { events = append(events, e.Type+e.Text); return nil },
 	})
-	if err != nil || mainText(a) != "42" || a.Stdout != "begun\n" || strings.Join(events, " ") != "start stdoutbegun\n result" {
+	if err != nil || mainText(a) != "42" || a.Stdout != "begun\n" || strings.Join(events, " ") != "queued start stdoutbegun\n result" {
 		t.Errorf("%+v, %q, %v", a, events, err)
 	}
 	if _, again, err := d.Follow(t.Context(), everyone, id, contextID, runID, 0, nil); err != nil || mainText(again) != "42" {

@@ -53,8 +53,9 @@ func (t tagged) tag() string { return t.Tag }
 
 type startFrame struct {
 	tagged
-	Language string `json:"language"`
-	GraceMS  int64  `json:"grace_ms"`
+	Language  string `json:"language"`
+	GraceMS   int64  `json:"grace_ms"`
+	Remembers string `json:"remembers,omitempty"` // the name under which the next context of it knows that there was one
 }
 
 type opFrame struct {

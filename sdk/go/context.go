@@ -72,8 +72,10 @@ type CodeRun struct {
 	ExecutionCount int          `json:"execution_count"`
 	DurationMS     int64        `json:"duration_ms"`
 	StateLost      bool         `json:"state_lost"` // the kernel ended in this run: variables are gone
-	NewKernel      bool         `json:"new_kernel"` // the kernel before had ended: variables of before are gone
+	NewKernel      bool         `json:"new_kernel"` // not that of before: variables of before are gone
 	DiskFull       bool         `json:"disk_full,omitempty"`
+
+	PeakMemoryBytes int64 `json:"peak_memory_bytes,omitempty"` // of the kernel's process in the run
 
 	StdoutDroppedBytes int64  `json:"stdout_dropped_bytes,omitempty"`
 	StdoutFile         string `json:"stdout_file,omitempty"` // in the sandbox, with all of a long stdout

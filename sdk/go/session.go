@@ -305,6 +305,8 @@ func (s *Session) change(ctx context.Context, r request) (SessionInfo, error) {
 type Forked struct {
 	Sessions []*Session
 	Copied   bool // the host had to copy the files, which took time and space
+
+	DroppedContexts int // contexts that ran: forks have neither these nor their variables
 }
 
 // Fork makes count sessions that begin with the files of this one, which goes on.
@@ -317,13 +319,14 @@ func (s *Session) Fork(ctx context.Context, count int, o *ForkOptions) (Forked, 
 		times
 	}{count, options, newTimes(options.TTL, options.Lifetime, options.IdleTimeout)}
 	var made struct {
-		Sessions []SessionInfo `json:"sessions"`
-		Copied   bool          `json:"copied"`
+		Sessions        []SessionInfo `json:"sessions"`
+		Copied          bool          `json:"copied"`
+		DroppedContexts int           `json:"dropped_contexts"`
 	}
 	if err := s.client.call(ctx, postOnce(s.path+"/fork", options.IdempotencyKey, body), &made); err != nil {
 		return Forked{}, err
 	}
-	return Forked{s.client.sessions(made.Sessions), made.Copied}, nil
+	return Forked{s.client.sessions(made.Sessions), made.Copied, made.DroppedContexts}, nil
 }
 
 // Stats is what a session uses and may use; a limit of 0 is none.

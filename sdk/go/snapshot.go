@@ -24,6 +24,8 @@ type Snapshot struct {
 	FileBytes    int64     `json:"file_bytes"` // of the files in it
 	Files        int64     `json:"files"`
 	CreatedAt    time.Time `json:"created_at"`
+
+	DroppedContexts int `json:"dropped_contexts,omitempty"` // that ran; only in the answer to its creation
 }
 
 // SnapshotOptions is what a new snapshot may be given.

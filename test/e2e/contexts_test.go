@@ -48,7 +48,7 @@ func TestContexts(t *testing.T) {
 
 	t.Run("memory over the limit", func(t *testing.T) {
 		run(t, s, "x = 1")
-		if r := run(t, s, "b = b'x' * (1 << 30)"); r.Cause != "oom_killed" || !r.StateLost {
+		if r := run(t, s, "b = b'x' * (1 << 30)"); r.Cause != "oom_killed" || !r.StateLost || r.PeakMemoryBytes < 100<<20 {
 			t.Errorf("%+v", r)
 		}
 		if r := run(t, s, "'x' in globals()"); r.Text() != "False" || !r.NewKernel {
@@ -98,8 +98,34 @@ func TestContexts(t *testing.T) {
 		if _, err := s.Start(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if r := run(t, s, "'x' in globals()"); r.Text() != "False" {
+		if r := run(t, s, "'x' in globals()"); r.Text() != "False" || !r.NewKernel {
 			t.Errorf("behind a stop: %+v", r)
+		}
+	})
+	t.Run("forks and snapshots have files and no kernels", func(t *testing.T) {
+		run(t, s, "x = 3; open('/workspace/f', 'w').write('kept')")
+		made, err := s.Fork(ctx, 1, nil)
+		if err != nil || made.DroppedContexts != 1 {
+			t.Fatalf("%+v, %v", made, err)
+		}
+		fork := made.Sessions[0]
+		t.Cleanup(func() {
+			if err := fork.Destroy(context.WithoutCancel(ctx)); err != nil {
+				t.Error(err)
+			}
+		})
+		if r := run(t, fork, "'x' in globals(), open('/workspace/f').read()"); r.Text() != "(False, 'kept')" || !r.NewKernel {
+			t.Errorf("a fork: %+v", r)
+		}
+		if r := run(t, s, "x"); r.Text() != "3" || r.NewKernel {
+			t.Errorf("behind the fork: %+v", r)
+		}
+		saved, err := s.Snapshot(ctx, nil)
+		if err != nil || saved.DroppedContexts != 1 {
+			t.Errorf("%+v, %v", saved, err)
+		}
+		if again, err := create(t, "base").Snapshot(ctx, nil); err != nil || again.DroppedContexts != 0 {
+			t.Errorf("without contexts: %+v, %v", again, err)
 		}
 	})
 	t.Run("an image without a kernel", func(t *testing.T) {

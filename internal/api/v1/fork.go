@@ -30,6 +30,8 @@ type ForkRequest struct {
 type Forked struct {
 	Sessions []Session `json:"sessions" nullable:"false"`
 	Copied   bool      `json:"copied" doc:"The host had to copy the session's files, which took time and space. See disk.pool_mb in the configuration for forks without that. In the answer to a repeated request it is false."`
+
+	DroppedContexts int `json:"dropped_contexts" doc:"Contexts of the session that run. Forks have its files, and neither these nor their variables." example:"1"`
 }
 
 type forkOutput struct{ Body Forked }
@@ -45,11 +47,12 @@ func (s *surface) forkSession(ctx context.Context, in *forkInput) (*forkOutput, 
 		req.Limits = runtime.Limits{CPU: b.CPU, MemoryMB: b.MemoryMB, Pids: b.Pids, DiskMB: b.DiskMB}
 		req.Env, req.Hostname, req.Labels, req.Policy = b.Env, b.Hostname, b.Labels, b.policy()
 	}
+	dropped := s.contexts.Service.Running(ctx, api.Caller(ctx), id)
 	made, err := s.manager.Sessions.Fork(ctx, api.Caller(ctx), id, req)
 	if err != nil {
 		return nil, err
 	}
-	out := &forkOutput{Forked{Sessions: make([]Session, len(made.Sessions)), Copied: made.Copied}}
+	out := &forkOutput{Forked{Sessions: make([]Session, len(made.Sessions)), Copied: made.Copied, DroppedContexts: dropped}}
 	for i, one := range made.Sessions {
 		out.Body.Sessions[i] = view(one)
 		api.Made(ctx, "session", string(one.ID))

@@ -11,6 +11,7 @@ import collections
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import sys
@@ -23,6 +24,7 @@ TEXT_LIMIT = 1 << 20  # of stdout, and of stderr, in an answer
 RESULT_LIMIT = 8 << 20  # of all results of a run in an answer, as JSON
 RESULT_COUNT = 256
 TRACEBACK_LIMIT = 64 << 10
+ERRORS_HELD = 16  # of those that were displayed, until the code ends
 DESCRIPTION_LIMIT = 256 << 10  # of a chart or table
 FILE_LIMIT = 256 << 20  # of a file with what an answer lacks
 EVENT_TEXT = 64 << 10

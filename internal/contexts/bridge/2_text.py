@@ -1,3 +1,14 @@
+def backspaced(line, piece):
+    """The line with a piece behind it, in which each backspace takes a character back."""
+    if "\b" not in piece:
+        return line + piece
+    first, *others = piece.split("\b")
+    line += first
+    for other in others:
+        line = line[:-1] + other
+    return line
+
+
 class Text:
     """A stream of a run as the answer has it: lines that a carriage return has overwritten are gone, and of too much
     the first and the last half are kept."""
@@ -29,7 +40,7 @@ class Text:
             if n:
                 self.overwrite = True
             if piece:
-                self.line = piece if self.overwrite else self.line + piece
+                self.line = backspaced("" if self.overwrite else self.line, piece)
                 self.overwrite = False
 
     def commit(self, text):

@@ -9,7 +9,9 @@ class Run:
         self.msg_id = None
         self.began = self.deadline = self.kill_at = self.finish_at = None
         self.interrupted = self.timed_out = False
-        self.replied = self.idle = False
+        self.reply = None  # what the kernel replied, at the end of the code
+        self.idle = False
+        self.shown_errors = []  # until it is known which ended the code
         self.clear_next = False
         self.stdout = Text(lambda: files.make(self.id + "-stdout.txt"))
         self.stderr = Text(lambda: files.make(self.id + "-stderr.txt"))
@@ -17,7 +19,8 @@ class Run:
         self.error = None
         self.execution_count = None
         self.fresh_kernel = False
-        # What readers get. The lock of Writer guards these.
+        self.peak = 0
+        # What readers get.
         self.events, self.events_bytes, self.next_seq = [], 0, 1
         self.answer, self.answer_bytes = None, 0
 
@@ -31,6 +34,10 @@ class Run:
             described = data.pop(mime, None)
             if isinstance(described, dict) and len(json.dumps(described)) <= DESCRIPTION_LIMIT:
                 result[name] = described
+        if "chart" not in result and isinstance(data.get(PLOTLY), dict):
+            described = plotly_chart(data[PLOTLY])
+            if described and len(json.dumps(described)) <= DESCRIPTION_LIMIT:
+                result["chart"] = described
         if data.pop(WIDGET, None) is not None:
             result["note"] = "interactive widgets are not offered: this is their text"
         for mime, value in data.items():

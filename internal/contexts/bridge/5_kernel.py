@@ -13,6 +13,7 @@ class Kernel:
         env = dict(os.environ)
         if env.get("MPLBACKEND", "").lower() == "agg":  # of an image: figures would not be seen
             del env["MPLBACKEND"]
+        env.setdefault("PLOTLY_RENDERER", "plotly_mimetype")  # its JSON, and no page that needs scripts of others
         with open(self.log, "wb") as log:
             self.manager.start_kernel(stdout=log, stderr=log, cwd=os.getcwd(), env=env)
         self.client = self.manager.client()
@@ -22,12 +23,39 @@ class Kernel:
         self.ready = self.heard = self.answered = False
         self.asked_at = 0
         self.started = time.monotonic()
+        self.peak = 0  # bytes of memory in the run that it is at
 
     def ended(self):
         process = getattr(self.manager.provisioner, "process", None)
-        if process is not None:
-            return process.poll() is not None
-        return not self.manager.is_alive()
+        if process is None:
+            return not self.manager.is_alive()
+        if process.returncode is None:
+            try:
+                pid, status, used = os.wait4(process.pid, os.WNOHANG)
+            except ChildProcessError:
+                return process.poll() is not None
+            if pid:
+                process.returncode = os.waitstatus_to_exitcode(status)
+                self.peak = max(self.peak, used.ru_maxrss << 10)
+        return process.returncode is not None
+
+    def begin_peak(self):
+        """Has the host's kernel count the most memory anew."""
+        self.peak = 0
+        try:
+            with open("/proc/%d/clear_refs" % self.manager.provisioner.pid, "w") as f:
+                f.write("5")
+        except (OSError, AttributeError, TypeError):  # it counts from the kernel's start then
+            pass
+
+    def look_at_peak(self):
+        try:
+            with open("/proc/%d/status" % self.manager.provisioner.pid) as f:
+                found = re.search(r"VmHWM:\s+(\d+) kB", f.read())
+        except (OSError, AttributeError, TypeError):
+            return
+        if found:
+            self.peak = max(self.peak, int(found.group(1)) << 10)
 
     def code(self):
         return getattr(getattr(self.manager.provisioner, "process", None), "returncode", None)
@@ -54,6 +82,7 @@ class Kernel:
             pass
 
     def close(self):
+        self.look_at_peak()
         self.client.iopub_channel.stop()
         self.client.shell_channel.stop()
         try:

@@ -1,33 +1,46 @@
+class UsedMark:
+    """A file that says that code has run in a context of this name: behind a stop and a start of the sandbox, or in a
+    fork, its next kernel is a new one. A context without a name is never another's successor."""
+
+    def __init__(self, name):
+        self.path = name and os.path.join(tempfile.gettempdir(), ".sandkasten-used-%d-%s" % (os.getuid(), name))
+        self.done = not name
+
+    def is_set(self):
+        return bool(self.path) and os.path.lexists(self.path)
+
+    def set(self):
+        if self.done:
+            return
+        self.done = True
+        try:
+            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+        except OSError:
+            pass
+
+
 class Bridge:
     def __init__(self, start):
         self.start_request = start
-        self.writer = Writer()
-        self.inbox = collections.deque()
         self.wake_read, self.wake_write = os.pipe()
+        os.set_blocking(self.wake_read, False)
         os.set_blocking(self.wake_write, False)
+        self.writer = Writer(self.wake)
+        self.received = b""  # of a request that is not whole
         # mkdtemp lets its own user in alone. The paths of sockets are short.
         self.private = tempfile.mkdtemp(prefix="sandkasten-", dir="/tmp" if len(tempfile.gettempdir()) > 60 else None)
         self.files = Files(self.private)
         self.runs = collections.OrderedDict()
         self.queue = collections.deque()
         self.current = None
-        self.kernel, self.kernels_made, self.state_lost = None, 0, False
+        self.kernel, self.kernels_made = None, 0
+        self.used = UsedMark(start.get("remembers", ""))
+        self.state_lost = self.used.is_set()
         self.waiting_ready = [start["tag"]]  # who hears when the kernel is there
         self.spec = self.language = None
         self.log = ""
 
     # requests
-
-    def read_requests(self):
-        for line in sys.stdin.buffer:
-            try:
-                request = json.loads(line)
-            except ValueError:
-                continue
-            self.inbox.append(request)
-            self.wake()
-        self.inbox.append({"op": "exit", "tag": ""})
-        self.wake()
 
     def wake(self):
         try:
@@ -35,13 +48,28 @@ class Bridge:
         except BlockingIOError:
             pass
 
-    def take_requests(self):
+    def take_wakes(self):
         try:
             os.read(self.wake_read, 4096)
-        except OSError:
+        except BlockingIOError:
             pass
-        while self.inbox:
-            request = self.inbox.popleft()
+
+    def read_requests(self):
+        try:
+            data = os.read(0, 1 << 20)
+        except BlockingIOError:
+            return
+        if not data:
+            self.on_exit(None)
+        self.take_requests(data)
+
+    def take_requests(self, data):
+        *lines, self.received = (self.received + data).split(b"\n")
+        for line in lines:
+            try:
+                request = json.loads(line)
+            except ValueError:
+                continue
             handler = getattr(self, "on_" + str(request.get("op")), None)
             if handler is not None:
                 handler(request)
@@ -74,6 +102,7 @@ class Bridge:
             run = Run(request, self.files)
             self.runs[run.id] = run
             self.queue.append(run)
+            self.writer.event(run, 0, {"type": "queued"})  # by which readers learn its id
             self.forget_runs()
         self.writer.read(Reader(request["tag"], run, 0, request.get("events", False)))
         self.begin_next()
@@ -161,6 +190,8 @@ class Bridge:
     def close_kernel(self):
         if self.kernel is not None:
             self.kernel.close()
+            if self.current is not None:
+                self.current.peak = max(self.current.peak, self.kernel.peak)
             self.kernel = None
 
     def kernel_ready(self):
@@ -185,6 +216,8 @@ class Bridge:
         if self.current is run and self.kernel is not None and self.kernel.ready:
             run.began = time.monotonic()
             run.deadline = run.began + run.timeout
+            self.kernel.begin_peak()
+            self.used.set()
             run.msg_id = self.kernel.client.execute(run.code, allow_stdin=False, stop_on_error=False)
             self.writer.event(run, 0, {"type": "start"})
 
@@ -200,14 +233,7 @@ class Bridge:
             return
         content = message["content"]
         run.execution_count = content.get("execution_count", run.execution_count)
-        if content.get("status") == "error" and run.error is None:
-            self.set_error(run, content)
-        if content.get("status") == "aborted":
-            run.error = run.error or {"name": "Aborted", "value": "the kernel did not run it", "traceback": ""}
-        for payload in content.get("payload") or []:  # what ?object shows
-            if payload.get("source") == "page" and isinstance(payload.get("data"), dict):
-                self.add_result(run, payload["data"], False, None)
-        run.replied = True
+        run.reply = content
         run.finish_at = time.monotonic() + IDLE_SECONDS
         self.finish_whole(run)
 
@@ -226,8 +252,10 @@ class Bridge:
             self.add_text(run, "stderr" if content.get("name") == "stderr" else "stdout", str(content.get("text", "")))
         elif kind in ("display_data", "execute_result", "update_display_data"):
             self.add_bundle(run, kind, content)
-        elif kind == "error" and run.error is None:
-            self.set_error(run, content)
+        elif kind == "error":
+            self.clear_if_due(run)
+            run.shown_errors.append(content)
+            self.show_errors(run, ERRORS_HELD)
         elif kind == "clear_output":
             run.clear_next = bool(content.get("wait"))
             if not run.clear_next:
@@ -245,14 +273,24 @@ class Bridge:
     def add_bundle(self, run, kind, content):
         data = content.get("data") or {}
         display_id = (content.get("transient") or {}).get("display_id")
-        if kind == "update_display_data":
-            for n, old in enumerate(run.results):
-                if display_id and old.get("display_id") == display_id:
-                    run.result_bytes -= len(json.dumps(old["data"]))
-                    run.results[n] = run.bundle(data, old["is_main_result"], display_id)
-                    self.result_event(run, {"type": "result", "result": run.results[n], "updates": True})
-                    return
-        self.add_result(run, data, kind == "execute_result", display_id)
+        if display_id:
+            self.update(run, data, display_id, kind == "update_display_data")
+        if kind != "update_display_data":
+            self.add_result(run, data, kind == "execute_result", display_id)
+
+    def update(self, run, data, display_id, by_request):
+        """Every display of the run that has this id gets the data. Those of runs before have been answered: readers of
+        events hear of them."""
+        last = None
+        for n, old in enumerate(run.results):
+            if old.get("display_id") == display_id:
+                run.result_bytes -= sum(len(json.dumps(v)) for v in old["data"].values())
+                last = run.results[n] = run.bundle(data, old["is_main_result"], display_id)
+        if last is None and by_request and not run.clear_next:
+            last = run.bundle(data, False, display_id)
+            run.result_bytes -= sum(len(json.dumps(v)) for v in last["data"].values())
+        if last is not None:
+            self.result_event(run, {"type": "result", "result": last, "updates": True})
 
     def add_result(self, run, data, main, display_id):
         self.clear_if_due(run)
@@ -264,6 +302,29 @@ class Bridge:
 
     def result_event(self, run, event):
         self.writer.event(run, len(json.dumps(event)), event)
+
+    def show_errors(self, run, held=0):
+        """Shows exceptions that did not end the code, such as that of an object's repr, as text of stderr."""
+        while len(run.shown_errors) > held:
+            lines = run.shown_errors.pop(0).get("traceback") or []
+            self.add_text(run, "stderr", "\n".join(map(str, lines)).rstrip("\n") + "\n")
+
+    def take_reply(self, run):
+        """Takes what the reply says: whether an exception ended the code. That was displayed as well."""
+        content = run.reply
+        failed = content.get("status") == "error"
+        for n in range(len(run.shown_errors) - 1, -1, -1):
+            if failed and all(run.shown_errors[n].get(k) == content.get(k) for k in ("ename", "evalue", "traceback")):
+                del run.shown_errors[n]
+                break
+        self.show_errors(run)
+        if failed:
+            self.set_error(run, content)
+        elif content.get("status") == "aborted":
+            run.error = {"name": "Aborted", "value": "the kernel did not run it", "traceback": ""}
+        for payload in content.get("payload") or []:  # what ?object shows
+            if payload.get("source") == "page" and isinstance(payload.get("data"), dict):
+                self.add_result(run, payload["data"], False, None)
 
     def set_error(self, run, content):
         traceback = plain("\n".join(map(str, content.get("traceback") or [])))
@@ -283,14 +344,15 @@ class Bridge:
     def clear(self, run):
         run.stdout.clear()
         run.stderr.clear()
-        run.results, run.result_bytes, run.dropped_results = [], 0, 0
+        run.results, run.result_bytes, run.dropped_results, run.shown_errors = [], 0, 0, []
         self.writer.event(run, 0, {"type": "clear"})
 
     # ends
 
     def finish_whole(self, run):
-        if not (run.replied and run.idle):
+        if run.reply is None or not run.idle:
             return
+        self.take_reply(run)
         # Whatever came of the interrupt: code may catch it, and a kernel that has not begun
         # with the code runs nothing of it, without an error.
         cause = "timeout" if run.timed_out else "completed"
@@ -314,10 +376,16 @@ class Bridge:
         return answer
 
     def finish(self, run, cause, state_lost=False, log="", code=None):
+        self.show_errors(run)
         run.stdout.close()
         run.stderr.close()
         answer = self.answer_of(run, cause)
         answer["state_lost"] = state_lost
+        if run is self.current and self.kernel is not None:
+            self.kernel.look_at_peak()
+            run.peak = max(run.peak, self.kernel.peak)
+        if run.peak:
+            answer["peak_memory_bytes"] = run.peak
         if cause in ("error", "kernel_died") and disk_full():
             answer["disk_full"] = True
         if code is not None:
@@ -353,9 +421,9 @@ class Bridge:
             self.close_kernel()
             self.finish(run, "timeout", state_lost=True)
         elif run.finish_at and now >= run.finish_at:
-            run.replied = run.idle = True
+            run.reply, run.idle = run.reply or {}, True
             self.finish_whole(run)
-        elif not run.timed_out and now >= run.deadline and not run.replied:
+        elif not run.timed_out and now >= run.deadline and run.reply is None:
             run.timed_out = True
             run.kill_at = now + self.start_request["grace_ms"] / 1000
             self.kernel.interrupt()
@@ -389,6 +457,7 @@ class Bridge:
 
         while True:
             poller = zmq.Poller()
+            poller.register(0, zmq.POLLIN)
             poller.register(self.wake_read, zmq.POLLIN)
             kernel = self.kernel
             if kernel is not None:
@@ -400,8 +469,11 @@ class Bridge:
                 self.take(kernel, kernel.iopub, found, self.take_iopub)
                 self.take(kernel, kernel.shell, found, self.take_shell)
             if self.wake_read in found:
-                self.take_requests()
+                self.take_wakes()
+            if 0 in found:
+                self.read_requests()
             self.watch()
+            self.writer.pump()
 
     def take(self, kernel, socket, found, handle):
         for _ in range(MAX_MESSAGES if socket in found else 0):
@@ -425,8 +497,9 @@ class Bridge:
         except ImportError:
             self.fail("no_client")
         self.choose_spec()
-        threading.Thread(target=self.read_requests, daemon=True).start()
+        os.set_blocking(0, False)
         self.start_kernel()
+        self.take_requests(sys.stdin.buffer.read(len(sys.stdin.buffer.peek())))  # what was read with the first
         self.loop()
 
 
@@ -449,4 +522,4 @@ def bridge(setup):
     except BaseException:
         traceback.print_exc()
     b.close()
-    os._exit(code)  # the thread that reads would hold up an ordinary end
+    os._exit(code)  # threads of libraries would hold up an ordinary end

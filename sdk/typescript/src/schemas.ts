@@ -182,7 +182,7 @@ export interface components {
             /** @example Sales */
             title: string;
             /**
-             * @description That of all series: line, bar, horizontal_bar, scatter, pie, image; mixed, or empty.
+             * @description That of all series: line, bar, horizontal_bar, scatter, pie, image, or what plotly calls others; mixed, or empty.
              * @example line
              */
             type: string;
@@ -1087,6 +1087,12 @@ export interface components {
         Forked: {
             /** @description The host had to copy the session's files, which took time and space. See disk.pool_mb in the configuration for forks without that. In the answer to a repeated request it is false. */
             copied: boolean;
+            /**
+             * Format: int64
+             * @description Contexts of the session that run. Forks have its files, and neither these nor their variables.
+             * @example 1
+             */
+            droppedContexts: number;
             sessions: components["schemas"]["Session"][];
         };
         Found: {
@@ -2663,7 +2669,7 @@ export interface components {
             path: string;
         };
         Result: {
-            /** @description What a figure of matplotlib shows, as numbers. */
+            /** @description What a figure of matplotlib or plotly shows, as numbers. */
             chart?: components["schemas"]["Chart"];
             /** @description The forms, by MIME type. Pictures are base64, texts are texts, application/json is a value. */
             data: {
@@ -2772,8 +2778,14 @@ export interface components {
              * @example 11
              */
             kernelSignal?: number;
-            /** @description The kernel before it had ended since the run before: variables of before are gone. */
+            /** @description It is not the kernel that ran the context's code before: variables of before are gone. So it is after a restart, a kernel's end, a stop and in a fork. */
             newKernel: boolean;
+            /**
+             * Format: int64
+             * @description The most memory that the kernel's process had in the run, also if it was killed. Its children are not in it.
+             * @example 71303168
+             */
+            peakMemoryBytes?: number;
             /** @description What the code displayed, and at last the value of its last expression. */
             results: components["schemas"]["Result"][];
             /**
@@ -3143,6 +3155,12 @@ export interface components {
              * @example /workspace
              */
             cwd: string;
+            /**
+             * Format: int64
+             * @description Contexts of the session that ran as the snapshot was made, which has its files and not their variables. Only in the answer to its creation.
+             * @example 1
+             */
+            droppedContexts?: number;
             excludePaths?: string[] | null;
             /**
              * Format: int64

@@ -87,7 +87,7 @@ func (h *Handlers) Routes(s *kit.Surface, resolve func(*http.Request) error) {
 		Doc: kit.Doc{
 			ID: "run-in-context-stream", Summary: "Run code in a context and follow what it shows", Media: "text/event-stream", Errors: []int{404, 409, 415, 422, 429, 507},
 			Example:     exampleRunStream,
-			Description: "Server-sent events. First start, with the run's id; then stdout and stderr with text, result with the fields of a result (updates says that it takes the place of the one with its display_id), exception with those of an error, and clear, after which what came before is not shown any more; at last exactly one of done, with the whole answer, and error with the fields of an error of the API. Every id is the run's id, a colon and a number that grows. After a broken stream go on at runs/{run_id}/stream. Of events that nobody has read the newest 8 MiB are kept, and done has everything.",
+			Description: "Server-sent events. First start, with the run's id, also while the run waits for others; then stdout and stderr with text, result with the fields of a result (updates says that it takes the place of those with its display_id, perhaps of a run before), exception with those of an error, and clear, after which what came before is not shown any more; at last exactly one of done, with the whole answer, and error with the fields of an error of the API. Every id is the run's id, a colon and a number that grows. After a broken stream go on at runs/{run_id}/stream. Of events that nobody has read the newest 8 MiB are kept, and done has everything.",
 		},
 	}, h.RunStream)
 	kit.Route(s, kit.Row{

@@ -14,15 +14,18 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/snapshot"
 )
 
-// Handlers answer the calls. Both fields are required.
+// Handlers answer the calls. All fields are required.
 type Handlers struct {
 	Manager *session.Manager
+	// Contexts returns how many contexts run in a session.
+	Contexts func(context.Context, auth.Principal, session.ID) int
 	// Find returns the session of a path.
 	Find func(context.Context, contract.SessionPath) (session.ID, error)
 }
@@ -44,6 +47,8 @@ type Snapshot struct {
 	FileBytes    int64          `json:"file_bytes" doc:"Of all files in it, holes included." example:"209715200"`
 	Files        int64          `json:"files" doc:"Files, directories and links in it." example:"1200"`
 	CreatedAt    time.Time      `json:"created_at"`
+
+	DroppedContexts int `json:"dropped_contexts,omitempty" doc:"Contexts of the session that ran as the snapshot was made, which has its files and not their variables. Only in the answer to its creation." example:"1"`
 }
 
 // View is a snapshot as it is shown.
@@ -86,12 +91,15 @@ func (h *Handlers) Create(ctx context.Context, in *CreateInput) (*Output, error)
 	if b := in.Body; b != nil {
 		req.Name, req.Label, req.Scope, req.Fallback, req.Include, req.Exclude = b.Name, b.Label, b.Scope, b.Fallback, b.IncludePaths, b.ExcludePaths
 	}
+	dropped := h.Contexts(ctx, api.Caller(ctx), id)
 	made, err := h.Manager.Snapshots.Create(ctx, api.Caller(ctx), string(id), req)
 	if err != nil {
 		return nil, err
 	}
 	api.Made(ctx, "snapshot", made.ID)
-	return &Output{View(made)}, nil
+	shown := View(made)
+	shown.DroppedContexts = dropped
+	return &Output{shown}, nil
 }
 
 // ListInput selects snapshots.

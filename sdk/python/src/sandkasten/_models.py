@@ -657,7 +657,8 @@ class CodeChart:
     title: str
 
     type: str
-    """That of all series: line, bar, horizontal_bar, scatter, pie, image; mixed, or empty."""
+    """That of all series: line, bar, horizontal_bar, scatter, pie, image, or what plotly calls others;
+    mixed, or empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -665,7 +666,7 @@ class CodeResult(ResultForms):
     """One thing that code displayed, in several forms."""
 
     chart: CodeChart | None = None
-    """What a figure of matplotlib shows, as numbers."""
+    """What a figure of matplotlib or plotly shows, as numbers."""
 
     data: dict[str, Any]
     """The forms, by MIME type. Pictures are base64, texts are texts, application/json is a value."""
@@ -735,7 +736,12 @@ class CodeRun(RunForms):
     """The signal that a kernel died of."""
 
     new_kernel: bool
-    """The kernel before it had ended since the run before: variables of before are gone."""
+    """It is not the kernel that ran the context's code before: variables of before are gone. So it is
+    after a restart, a kernel's end, a stop and in a fork."""
+
+    peak_memory_bytes: int | None = None
+    """The most memory that the kernel's process had in the run, also if it was killed. Its children are
+    not in it."""
 
     results: list[CodeResult]
     """What the code displayed, and at last the value of its last expression."""
@@ -1357,6 +1363,10 @@ class Snapshot:
 
     cwd: str
     """Of the default shell then."""
+
+    dropped_contexts: int | None = None
+    """Contexts of the session that ran as the snapshot was made, which has its files and not their
+    variables. Only in the answer to its creation."""
 
     exclude_paths: list[str] = field(default_factory=list)
 
