@@ -2,6 +2,7 @@
 
 A small server stands in for the APIs of Anthropic and OpenAI. What it answers is written
 below: it calls one tool, which prints the first 10 prime numbers, and repeats the result.
+For the data analyst it looks at the data, draws a chart, and repeats the last result.
 """
 
 import json
@@ -15,11 +16,27 @@ from typing import Any
 KEY = "scripted"
 PROGRAM = "print([n for n in range(2, 30) if all(n % d for d in range(2, n))])"
 
+ANALYSIS = (
+    """\
+import pandas as pd
+sales = pd.read_csv("sales.csv", parse_dates=["month"])
+sales.groupby("region")["revenue"].describe()""",
+    """\
+import matplotlib.pyplot as plt
+revenue = sales.pivot(index="month", columns="region", values="revenue")
+revenue.plot(title="Revenue by region", ylabel="thousand EUR")
+plt.show()
+growth = revenue.iloc[-1] / revenue.iloc[0] - 1
+f"{growth.idxmax()} grew most, by {growth.max():.0%}\"""",
+)
 
-def choose(tools: list[dict[str, Any]]) -> tuple[str, dict[str, str]]:
+
+def choose(tools: list[dict[str, Any]], step: int = 0) -> tuple[str, dict[str, str]]:
     """The first tool that runs a command or code, and what it is called with."""
     for tool in tools:
         function = tool.get("function", tool)
+        if function["name"] == "run_code":
+            return "run_code", {"code": ANALYSIS[step]}
         fields = (function.get("input_schema") or function.get("parameters") or {}).get("properties", {})
         if "command" in fields:
             return function["name"], {"command": f'python3 -c "{PROGRAM}"'}
@@ -46,18 +63,29 @@ def result(messages: list[dict[str, Any]]) -> str:
 def anthropic(body: dict[str, Any]) -> dict[str, Any]:
     """Answers as Anthropic's messages do."""
     told = result(body["messages"])
-    if told:
-        content: dict[str, Any] = {"type": "text", "text": f"The sandbox printed: {told}"}
+    step = sum(message["role"] == "assistant" for message in body["messages"])
+    analyses = any(tool["name"] == "run_code" for tool in body["tools"])
+    done = step == len(ANALYSIS) if analyses else bool(told)
+    if done:
+        content: dict[str, Any] = {
+            "type": "text",
+            "text": f"The sandbox printed: {told}",
+        }
     else:
-        name, arguments = choose(body["tools"])
-        content = {"type": "tool_use", "id": "toolu_01", "name": name, "input": arguments}
+        name, arguments = choose(body["tools"], step)
+        content = {
+            "type": "tool_use",
+            "id": "toolu_01",
+            "name": name,
+            "input": arguments,
+        }
     return {
         "id": "msg_01",
         "type": "message",
         "role": "assistant",
         "model": body["model"],
         "content": [content],
-        "stop_reason": "end_turn" if told else "tool_use",
+        "stop_reason": "end_turn" if done else "tool_use",
         "stop_sequence": None,
         "usage": {"input_tokens": 1, "output_tokens": 1},
     }
@@ -88,11 +116,25 @@ def responses(body: dict[str, Any]) -> dict[str, Any]:
     asked = body["input"]
     told = result(asked if isinstance(asked, list) else [])
     if told:
-        text = {"type": "output_text", "text": f"The sandbox printed: {told}", "annotations": []}
-        output: dict[str, Any] = {"type": "message", "id": "msg_01", "role": "assistant", "content": [text]}
+        text = {
+            "type": "output_text",
+            "text": f"The sandbox printed: {told}",
+            "annotations": [],
+        }
+        output: dict[str, Any] = {
+            "type": "message",
+            "id": "msg_01",
+            "role": "assistant",
+            "content": [text],
+        }
     else:
         name, arguments = choose(body["tools"])
-        output = {"type": "function_call", "id": "fc_01", "call_id": "call_01", "name": name}
+        output = {
+            "type": "function_call",
+            "id": "fc_01",
+            "call_id": "call_01",
+            "name": name,
+        }
         output["arguments"] = json.dumps(arguments)
     return {
         "id": "resp_01",
@@ -126,7 +168,11 @@ class Model(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answers a request by its path."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        for end, answer in (("/messages", anthropic), ("/chat/completions", chat), ("/responses", responses)):
+        for end, answer in (
+            ("/messages", anthropic),
+            ("/chat/completions", chat),
+            ("/responses", responses),
+        ):
             if self.path.split("?")[0].endswith(end):
                 data = json.dumps(answer(body)).encode()
                 self.send_response(200)

@@ -53,11 +53,13 @@ type RunCodeOptions struct {
 	OnStdout func(text string)
 	OnStderr func(text string)
 	OnResult func(CodeResult)
+	OnUpdate func(CodeResult) // takes the place of the result with its DisplayID
+	OnClear  func()           // what came before is not shown any more
 	OnError  func(CodeError)
 }
 
 func (o *RunCodeOptions) streams() bool {
-	return o.OnStart != nil || o.OnStdout != nil || o.OnStderr != nil || o.OnResult != nil || o.OnError != nil
+	return o.OnStart != nil || o.OnStdout != nil || o.OnStderr != nil || o.OnResult != nil || o.OnUpdate != nil || o.OnClear != nil || o.OnError != nil
 }
 
 // CodeRun is what came of code.
@@ -370,6 +372,7 @@ func (f *runFollower) tell(e event) error {
 		ContextID string `json:"context_id"`
 		RunID     string `json:"run_id"`
 		Text      string `json:"text"`
+		Updates   bool   `json:"updates"`
 		CodeResult
 		CodeError
 	}
@@ -387,8 +390,14 @@ func (f *runFollower) tell(e event) error {
 		o.OnStdout(told.Text)
 	case e.name == "stderr" && o.OnStderr != nil:
 		o.OnStderr(told.Text)
+	case e.name == "result" && told.Updates:
+		if o.OnUpdate != nil {
+			o.OnUpdate(told.CodeResult)
+		}
 	case e.name == "result" && o.OnResult != nil:
 		o.OnResult(told.CodeResult)
+	case e.name == "clear" && o.OnClear != nil:
+		o.OnClear()
 	case e.name == "exception" && o.OnError != nil:
 		o.OnError(told.CodeError)
 	}

@@ -468,14 +468,22 @@ var actions = map[string]func(c call) (any, error){
 			Stdout  string   `json:"stdout"`
 			Stderr  string   `json:"stderr"`
 			Results []string `json:"results"`
+			Updates []string `json:"updates"`
 			Errors  []string `json:"errors"`
+			Clears  int      `json:"clears"`
+			Started bool     `json:"started"`
 		}{}
+		var started []string
 		o := c.runOptions()
 		o.OnStdout = func(text string) { told.Stdout += text }
 		o.OnStderr = func(text string) { told.Stderr += text }
 		o.OnResult = func(r sandkasten.CodeResult) { told.Results = append(told.Results, r.Text()) }
+		o.OnStart = func(contextID, runID string) { started = append(started, contextID, runID) }
+		o.OnUpdate = func(r sandkasten.CodeResult) { told.Updates = append(told.Updates, r.Text()) }
+		o.OnClear = func() { told.Clears++ }
 		o.OnError = func(e sandkasten.CodeError) { told.Errors = append(told.Errors, e.Name) }
 		run, err := c.session.RunCode(c.run.ctx, c.text("code"), o)
+		told.Started = slices.Equal(started, []string{run.ContextID, run.RunID})
 		return struct {
 			sandkasten.CodeRun
 			Told any `json:"told"`

@@ -62,7 +62,7 @@ func ImportedImages(t testing.TB) string {
 }
 
 // KernelImages is Images with the image python, too, whose Python has the kernel that
-// the recipe of that name has.
+// the recipe of that name has, and the image data, which can draw charts as well.
 func KernelImages(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(testenv.DataDir(t), "images")
@@ -82,11 +82,15 @@ func BorrowKernelImages(ctx context.Context, program, dir string) error {
 	if err != nil {
 		return err
 	}
+	plots, err := testenv.PlotPackages()
+	if err != nil {
+		return err
+	}
 	key, err := importKey(rootfs)
 	if err != nil {
 		return err
 	}
-	data, err := testenv.Fixture("images-"+filepath.Base(packages)+"-"+key, func(data string) error {
+	data, err := testenv.Fixture("images-"+filepath.Base(packages)+"-"+filepath.Base(plots)+"-"+key, func(data string) error {
 		if err := os.Mkdir(data, 0o700); err != nil {
 			return err
 		}
@@ -94,14 +98,23 @@ func BorrowKernelImages(ctx context.Context, program, dir string) error {
 		if err := ImportImage(ctx, program, rootfs, "base", env); err != nil {
 			return err
 		}
-		// Debian's Python looks there for what its packages do not have.
-		place := "--transform=flags=r;s,^" + filepath.Base(packages) + ",./usr/local/lib/python3.11/dist-packages,"
-		return ImportImage(ctx, program, rootfs, "python", env, place, "-C", filepath.Dir(packages), filepath.Base(packages))
+		kernel := inDistPackages(packages)
+		if err := ImportImage(ctx, program, rootfs, "python", env, kernel...); err != nil {
+			return err
+		}
+		return ImportImage(ctx, program, rootfs, "data", env, append(kernel, inDistPackages(plots)...)...)
 	})
 	if err != nil {
 		return err
 	}
-	return borrow(filepath.Join(data, "images"), dir, map[string]string{"base": "base", "python": "python"})
+	return borrow(filepath.Join(data, "images"), dir, map[string]string{"base": "base", "python": "python", "data": "data"})
+}
+
+// inDistPackages returns the options of tar that put Python packages where Debian's Python
+// looks for what its own packages do not have.
+func inDistPackages(packages string) []string {
+	name := filepath.Base(packages)
+	return []string{"--transform=flags=r;s,^" + name + ",./usr/local/lib/python3.11/dist-packages,", "-C", filepath.Dir(packages), name}
 }
 
 // sameImage is these names for the image base.

@@ -41,6 +41,9 @@ var timed = []string{"scale", "screen"}
 // changing is the script that imports and deletes images, for which it has a store of its own.
 const changing = "places"
 
+// coding is the script that runs code, for which it has images with a kernel.
+const coding = "notebook"
+
 // atOnce bounds the scripts that run at one time: each has a browser, which is most of the work.
 const atOnce = 2
 
@@ -62,6 +65,8 @@ func TestConsole(t *testing.T) {
 				runScript(t, name+".test.mjs", visitor{daemon: together, key: newKey(t, together, name, role)})
 			case name == changing:
 				runScript(t, name+".test.mjs", ownerOf(blackbox.Start(t, blackbox.Options{DataDir: dataWithImages(t), Images: images})))
+			case name == coding:
+				runScript(t, name+".test.mjs", ownerOf(blackbox.Start(t, blackbox.Options{Images: blackbox.KernelImages(t)})))
 			default:
 				runScript(t, name+".test.mjs", ownerOf(blackbox.Start(t, blackbox.Options{Images: images})))
 			}
@@ -80,7 +85,7 @@ func listScripts(t *testing.T) []string {
 	for i := range names {
 		names[i] = strings.TrimSuffix(names[i], suffix)
 	}
-	for _, name := range slices.Concat(slices.Collect(maps.Keys(shared)), timed, []string{changing}) {
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(shared)), timed, []string{changing, coding}) {
 		if !slices.Contains(names, name) {
 			t.Fatalf("there is no script %s%s", name, suffix)
 		}

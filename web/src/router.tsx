@@ -25,8 +25,11 @@ const sessions = createRoute({
 
 const all = createRoute({ getParentRoute: () => root, path: "/sessions", beforeLoad: () => { throw redirect({ to: "/" }); } });
 
-export const tabs = ["terminal", "commands", "processes", "ports", "network", "files", "snapshots", "charts", "limits", "about"] as const;
+export const tabs = ["terminal", "commands", "processes", "ports", "network", "files", "snapshots", "charts", "limits", "about", "notebook"] as const;
 export type Tab = (typeof tabs)[number];
+
+/** The key of a tab: 1 to 9, and 0 for the tenth. There is no digit for the notebook. */
+export const tabKey = (index: number) => (index < 10 ? String((index + 1) % 10) : "b");
 
 const session = createRoute({
   getParentRoute: () => root,

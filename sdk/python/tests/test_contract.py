@@ -276,17 +276,23 @@ class Case:
         return self.ran(self.call(session.run_code, **args))
 
     def do_run_code_told(self, session: Any, args: dict[str, Any]) -> Any:
-        told: dict[str, list[str]] = {"stdout": [], "stderr": [], "results": [], "errors": []}
+        told: dict[str, list[str]] = {"stdout": [], "stderr": [], "results": [], "updates": [], "errors": []}
+        started: list[tuple[str, str]] = []
+        clears: list[None] = []
         run = self.call(
             session.run_code,
             **args,
+            on_start=lambda *ids: started.append(ids),
             on_stdout=told["stdout"].append,
             on_stderr=told["stderr"].append,
             on_result=lambda result: told["results"].append(result.text),
+            on_update=lambda result: told["updates"].append(result.text),
+            on_clear=lambda: clears.append(None),
             on_error=lambda error: told["errors"].append(error.name),
         )
         joined = {name: "".join(told[name]) for name in ("stdout", "stderr")}
-        return {**self.ran(run), "told": {**told, **joined}}
+        seen = {"started": started == [(run.context_id, run.run_id)], "clears": len(clears)}
+        return {**self.ran(run), "told": {**told, **joined, **seen}}
 
     def do_create_context(self, session: Any, args: dict[str, Any]) -> Any:
         return self.call(session.create_context, **args).info

@@ -71,6 +71,29 @@ def test_claude(daemon: str) -> None:
     assert third["is_error"] and "absent" in third["content"]
 
 
+def test_data_analyst(daemon: str, tmp_path: Path) -> None:
+    pytest.importorskip("anthropic")
+    out = run(sys.executable, "scripted.py", sys.executable, "data-analyst/main.py", CHARTS=str(tmp_path))
+    assert "count" in out and "South" in out  # the table that it looked at
+    chart = tmp_path / "chart-1.png"
+    assert f"{chart}: line chart, Revenue by region\n" in out
+    assert chart.read_bytes().startswith(b"\x89PNG\r\n")
+    assert out.endswith("The sandbox printed: 'North grew most, by 69%'\n")
+
+
+def test_data_analyst_shows_its_model_the_chart(daemon: str, tmp_path: Path) -> None:
+    pytest.importorskip("anthropic")
+    draw = "import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show(); 1 / 0"
+    replies = [anthropic(use(1, "run_code", code=draw)), anthropic({"type": "text", "text": "It rises."})]
+    with model("/v1/messages", replies) as standin:
+        env = {"ANTHROPIC_BASE_URL": standin.url, "ANTHROPIC_API_KEY": KEY, "CHARTS": str(tmp_path)}
+        assert run(sys.executable, "data-analyst/main.py", "How?", **env).endswith("It rises.\n")
+    (answer,) = standin.requests[1]["messages"][-1]["content"]
+    text, image = answer["content"]
+    assert answer["is_error"] and "ZeroDivisionError" in text["text"]
+    assert image["source"]["media_type"] == "image/png" and image["source"]["data"].startswith("iVBORw0KGgo")
+
+
 def test_openai_agents(daemon: str) -> None:
     pytest.importorskip("agents")
     replies = [

@@ -883,6 +883,18 @@ def test_a_with_block_asks_for_the_end(side: Any) -> None:
         assert [json.loads(r.content) for r in daemon.requests if r.method == "PATCH"] == asked
 
 
+def test_a_with_block_deletes_a_context(side: Any) -> None:
+    daemon = Daemon()
+    context = session(side, daemon).context("a/b")
+    daemon.answers = [httpx.Response(200, json={"ok": True})]
+    begin = getattr(context, "__aenter__", None) or context.__enter__
+    end = getattr(context, "__aexit__", None) or context.__exit__
+    assert side.call(begin) is context
+    side.call(end, None, None, None)
+    request = daemon.requests[-1]
+    assert (request.method, request.url.raw_path.rpartition(b"/contexts/")[2]) == ("DELETE", b"a%2Fb")
+
+
 def test_times_are_read(side: Any) -> None:
     info = session(side, Daemon()).info
     assert info.expires_at.isoformat() == "2026-11-21T09:30:00.123456+00:00"

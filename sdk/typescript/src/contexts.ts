@@ -1,4 +1,6 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import { fromBase64 } from "./bytes.js";
+import { asyncDispose } from "./dispose.js";
 import { SandkastenError, apiError } from "./errors.js";
 import { bodyOf } from "./follow.js";
 import { fromWire } from "./names.js";
@@ -105,6 +107,11 @@ export class CodeContext {
   async delete(options: types.CallOptions = {}): Promise<void> {
     await this.#transport.json("DELETE", this.#path, options);
   }
+
+  /** Deletes the context at the end of an `await using` block. */
+  async [asyncDispose](): Promise<void> {
+    await this.delete();
+  }
 }
 
 function contextPath(sessionPath: string, id: string): string {
@@ -122,7 +129,8 @@ interface RunPlace {
 export async function runCode(transport: Transport, sessionPath: string, path: string, code: string, options: types.RunOptions & { language?: string | undefined }): Promise<CodeRun> {
   const { signal, timeoutMs, language } = options;
   const json = { code, timeoutMs, language };
-  if (options.onStart ?? options.onStdout ?? options.onStderr ?? options.onResult ?? options.onError) {
+  const { onStart, onStdout, onStderr, onResult, onUpdate, onClear, onError } = options;
+  if (onStart ?? onStdout ?? onStderr ?? onResult ?? onUpdate ?? onClear ?? onError) {
     return followRun(transport, sessionPath, () => transport.response("POST", `${path}/stream`, { json, signal }), options);
   }
   return new CodeRun(await transport.json("POST", path, { json, signal }));
@@ -182,7 +190,11 @@ function tellRun({ event, data }: ServerEvent, options: types.RunCallbacks, plac
       options.onStderr?.((told as { text: string }).text);
       break;
     case "result":
-      options.onResult?.(told as schemas.SchemaResult);
+      if ((told as { updates?: boolean }).updates === true) options.onUpdate?.(told as schemas.SchemaResult);
+      else options.onResult?.(told as schemas.SchemaResult);
+      break;
+    case "clear":
+      options.onClear?.();
       break;
     case "exception":
       options.onError?.(told as schemas.SchemaRunError);

@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { type Started, newExecId, streamUntilAborted, untilAborted } from "./cancel.js";
 import { CodeContext, type CodeRun, runCode } from "./contexts.js";
+import { asyncDispose } from "./dispose.js";
 import { Files, watch } from "./files.js";
 import { attach, follow, followLog } from "./follow.js";
 import { Ports } from "./ports.js";
@@ -13,9 +14,6 @@ import type * as types from "./types.js";
 /** A command that may take longer is waited for in pieces: Node's fetch gives up after five minutes without an answer. */
 const longExecMs = 240_000;
 const waitMs = 60_000;
-
-// Older engines have no Symbol.asyncDispose; compilers fall back to this name.
-const asyncDispose: typeof Symbol.asyncDispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
 
 /** networkBody leaves out of what the daemon told what is only told: placeholders, and what a stored secret has. */
 export function networkBody(network: types.NetworkOptions): types.NetworkOptions {

@@ -106,6 +106,10 @@ export interface RunCallbacks {
   onStdout?: ((text: string) => void) | undefined;
   onStderr?: ((text: string) => void) | undefined;
   onResult?: ((result: CodeResult) => void) | undefined;
+  /** A result takes the place of the one with its `displayId`. */
+  onUpdate?: ((result: CodeResult) => void) | undefined;
+  /** What came before is not shown any more. */
+  onClear?: (() => void) | undefined;
   onError?: ((error: CodeError) => void) | undefined;
 }
 export interface RunOptions extends CallOptions, RunCallbacks {

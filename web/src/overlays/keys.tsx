@@ -26,7 +26,18 @@ const groupsOf = (places: ReturnType<typeof usePlaces>): { name: string; keys: [
       ["x", "Choose the row"],
     ],
   },
-  { name: "In a session", keys: [["1 to 9, 0", "Its tabs, from the left"]] },
+  { name: "In a session", keys: [["1 to 9, 0", "Its tabs, from the left"], ["b", "Its notebook"]] },
+  {
+    name: "In a notebook",
+    keys: [
+      ["Shift+Enter", "Run the cell, and go to the next; Ctrl+Enter stays, Alt+Enter adds one"],
+      ["Enter, Esc", "Edit the cell, leave it"],
+      ["a, b", "A cell above, below"],
+      ["m, y", "Text, code"],
+      ["d d, z", "Delete the cell, bring it back"],
+      ["i i, 0 0", "Interrupt, restart the context"],
+    ],
+  },
   { name: "In a terminal", keys: Object.values(terminalKeys).map(({ keys, what }): [string, string] => [keys, what]) },
 ];
 

@@ -9,7 +9,7 @@ import { client } from "../api/client.js";
 import { keys as queries, listSessions } from "../api/live.js";
 import { leave, useWriter } from "../api/me.js";
 import { usePlaces } from "../places.js";
-import { tabs } from "../router.js";
+import { tabKey, tabs } from "../router.js";
 import { Kbd, singleKeys } from "../ui/keys.js";
 import { lastUndo } from "../ui/notice.js";
 import { Status } from "../ui/status.js";
@@ -88,7 +88,7 @@ function useGroups(): Group[] {
       { id: "fork", name: `Fork ${called}`, run: () => open({ kind: "fork", id: session.id }) },
       { id: "delete", name: `Delete ${called}`, words: "destroy remove", run: () => open({ kind: "delete", sessions: [session] }) },
     ];
-    const there: Choice[] = tabs.map((tab, index) => ({ id: `tab-${tab}`, name: `${tab[0]?.toUpperCase()}${tab.slice(1)} of ${called}`, words: "tab", keys: String((index + 1) % 10), run: () => void navigate({ to: "/sessions/$id", params: { id: session.id }, search: { tab } }) }));
+    const there: Choice[] = tabs.map((tab, index) => ({ id: `tab-${tab}`, name: `${tab[0]?.toUpperCase()}${tab.slice(1)} of ${called}`, words: "tab", keys: tabKey(index), run: () => void navigate({ to: "/sessions/$id", params: { id: session.id }, search: { tab } }) }));
     groups.push({ name: "This session", choices: [...(can ? acts : []), ...there] });
   }
   groups.push({

@@ -7,7 +7,7 @@ import { client } from "../api/client.js";
 import { keys } from "../api/live.js";
 import { useOwn, useWriter } from "../api/me.js";
 import { open } from "../overlays/open.js";
-import { tabs } from "../router.js";
+import { tabKey, tabs } from "../router.js";
 import { Button } from "../ui/button.js";
 import { Copy } from "../ui/copy.js";
 import { singleKeys, useShortcuts } from "../ui/keys.js";
@@ -25,14 +25,12 @@ const PortsTab = late(() => import("./session/ports.js").then((tab) => tab.defau
 const NetworkTab = late(() => import("./session/network.js").then((tab) => tab.default));
 const SnapshotsTab = late(() => import("./session/snapshots.js").then((tab) => tab.default));
 const ChartsTab = late(() => import("./session/charts.js").then((tab) => tab.default));
+const NotebookTab = late(() => import("./session/notebook.js").then((tab) => tab.default));
 const LimitsTab = late(() => import("./session/limits.js").then((tab) => tab.default));
 const route = getRouteApi("/sessions/$id");
 
 /** How often is asked when a session expires, which moves with what it does: that is no event. */
 const activityMs = 5000;
-
-/** The key of a tab: 1 to 9, and 0 for the tenth. */
-const tabKey = (index: number) => String((index + 1) % 10);
 
 export function SessionPage() {
   const { id } = route.useParams();
@@ -80,6 +78,7 @@ export function SessionPage() {
             {tab === "charts" && <ChartsTab session={data} />}
             {tab === "limits" && <LimitsTab session={data} />}
             {tab === "files" && <FilesTab id={data.id} runs={data.status === "running"} />}
+            {tab === "notebook" && (alive && writer ? <NotebookTab id={data.id} /> : <NoNotebook session={data} writer={writer} />)}
             {tab === "about" && <About session={data} />}
           </Suspense>
         </Boundary>
@@ -90,6 +89,10 @@ export function SessionPage() {
 
 function NoTerminal({ session, writer }: { session: SessionInfo; writer: boolean }) {
   return <p className="p-4 text-muted">{writer ? `The session is ${session.status}. A terminal needs it running.` : "A terminal runs programs, and your key only reads."}</p>;
+}
+
+function NoNotebook({ session, writer }: { session: SessionInfo; writer: boolean }) {
+  return <p className="p-4 text-muted">{writer ? `The session is ${session.status}. A notebook needs it running.` : "A notebook runs code, and your key only reads."}</p>;
 }
 
 /** The session and what can be done with it. What went wrong is a note: a text may be edited on the page, which stays. */

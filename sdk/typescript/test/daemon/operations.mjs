@@ -167,15 +167,20 @@ export const onSession = {
   listProcesses: (s) => s.processes.list(),
   runCode: async (s, { code, ...options }) => ran(await s.runCode(code, options)),
   runCodeTold: async (s, { code, ...options }) => {
-    const told = { stdout: "", stderr: "", results: [], errors: [] };
+    const told = { stdout: "", stderr: "", results: [], updates: [], clears: 0, errors: [] };
+    const started = [];
     const run = await s.runCode(code, {
       ...options,
+      onStart: ({ contextId, runId }) => started.push(contextId, runId),
       onStdout: (text) => (told.stdout += text),
       onStderr: (text) => (told.stderr += text),
       onResult: (result) => told.results.push(result.data["text/plain"]),
+      onUpdate: (result) => told.updates.push(result.data["text/plain"]),
+      onClear: () => (told.clears += 1),
       onError: (error) => told.errors.push(error.name),
     });
-    return { ...ran(run), told };
+    const { contextId, runId } = run.info;
+    return { ...ran(run), told: { ...told, started: started.join() === `${contextId},${runId}` } };
   },
   createContext: async (s, { language, ...options }) => (await s.createContext(language, options)).info,
   listContexts: async (s) => (await s.contexts()).map((context) => context.info),

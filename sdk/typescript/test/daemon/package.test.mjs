@@ -50,7 +50,7 @@ for (const [i, { program, printed }] of starts.entries()) {
 test("the program of the repository's README runs", async () => {
   const [, program] = /```js\n(.*?)```/s.exec(await readFile(join(root, "../../README.md"), "utf8"));
   await writeFile(join(dir, "repository.js"), program);
-  assert.equal(await run("node", "repository.js"), "42\n\n");
+  assert.equal(await run("node", "repository.js"), "42\n");
 });
 
 test("the examples compile against the package's types, as ES modules and as CommonJS, and run", async () => {

@@ -147,3 +147,10 @@ test("await using destroys", async () => {
   assert.equal(fake.requests[0].method, "DELETE");
   assert(fake.session instanceof sdk.Files);
 });
+
+test("await using deletes a context", async () => {
+  const fake = await sandbox([ok()]);
+  await fake.session.context("a/b")[Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]();
+  assert.equal(fake.requests[0].method, "DELETE");
+  assert.match(fake.requests[0].path, /\/contexts\/a%2Fb$/);
+});

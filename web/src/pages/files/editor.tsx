@@ -8,7 +8,7 @@ import { shared } from "./codemirror.js";
 import { language } from "./languages.js";
 
 /** Typing over coloured text makes Chromium keep its colour in a style attribute, which the policy of the page refuses. */
-function replaceSelected(event: InputEvent, view: EditorView): boolean {
+export function replaceSelected(event: InputEvent, view: EditorView): boolean {
   if (event.inputType !== "insertText" || !event.data || view.state.readOnly || view.state.selection.main.empty) return false;
   view.dispatch(view.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
   return true; // the browser does nothing of its own then

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .._core import STREAM_SILENCE, Patience, Request
@@ -14,14 +15,22 @@ from .._models import CodeError, CodeResult, CodeRun, ContextInfo
 from .._sse import Event
 from .transport import SyncTransport
 
-# What is told of a run while it goes on.
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# Callbacks of a run. OnStart gets the ids of the context and of the run.
+OnStart = Callable[[str, str], object]
+OnClear = Callable[[], object]
 OnText = Callable[[str], object]
 OnResult = Callable[[CodeResult], object]
 OnError = Callable[[CodeError], object]
 
 
 class SyncCodeContext:
-    """A kernel of a session: variables, imports and functions stay from one run to the next."""
+    """A kernel of a session: variables, imports and functions stay from one run to the next.
+
+    As a context manager it is deleted at the end.
+    """
 
     def __init__(
         self, transport: SyncTransport, session_path: str, context_id: str, info: ContextInfo | None = None
@@ -36,6 +45,14 @@ class SyncCodeContext:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.delete()
+
     def refresh(self) -> ContextInfo:
         """Asks for the context as it is now, and keeps it in info."""
         request = Request(method="GET", path=self._path, safe=True)
@@ -47,18 +64,23 @@ class SyncCodeContext:
         code: str,
         *,
         timeout_ms: int | None = None,
+        on_start: OnStart | None = None,
         on_stdout: OnText | None = None,
         on_stderr: OnText | None = None,
         on_result: OnResult | None = None,
+        on_update: OnResult | None = None,
+        on_clear: OnClear | None = None,
         on_error: OnError | None = None,
     ) -> CodeRun:
         """Runs code after what was sent before it, and returns when it has ended.
 
         That code fails is no exception: see cause and error. The callbacks are told what it
-        shows while it runs; the answer has all of it in any case.
+        shows while it runs; the answer has all of it in any case. on_update gets a result
+        that takes the place of the one with its display_id; after on_clear, what came before
+        is not shown any more.
         """
         body = {"code": code, "timeout_ms": timeout_ms}
-        told = Callbacks(on_stdout, on_stderr, on_result, on_error)
+        told = Callbacks(on_start, on_stdout, on_stderr, on_result, on_update, on_clear, on_error)
         return run_code(self._transport, self._path + "/run", self._path, body, told)
 
     def get_run(self, run_id: str, *, wait_ms: int | None = None) -> CodeRun:
@@ -74,10 +96,12 @@ class SyncCodeContext:
         on_stdout: OnText | None = None,
         on_stderr: OnText | None = None,
         on_result: OnResult | None = None,
+        on_update: OnResult | None = None,
+        on_clear: OnClear | None = None,
         on_error: OnError | None = None,
     ) -> CodeRun:
         """Follows a run that was begun before, from its start, and returns at its end."""
-        told = Callbacks(on_stdout, on_stderr, on_result, on_error)
+        told = Callbacks(None, on_stdout, on_stderr, on_result, on_update, on_clear, on_error)
         follower = Follower(self._transport, follow_request(self._path, run_id), told)
         follower.run_path = f"{self._path}/runs/{_core.segment(run_id)}"
         return follower.follow()
@@ -104,25 +128,43 @@ class Callbacks:
 
     def __init__(
         self,
+        on_start: OnStart | None = None,
         on_stdout: OnText | None = None,
         on_stderr: OnText | None = None,
         on_result: OnResult | None = None,
+        on_update: OnResult | None = None,
+        on_clear: OnClear | None = None,
         on_error: OnError | None = None,
     ) -> None:
+        self._on_start = on_start
         self._texts = {"stdout": on_stdout, "stderr": on_stderr}
         self._on_result = on_result
+        self._on_update = on_update
+        self._on_clear = on_clear
         self._on_error = on_error
 
     def __bool__(self) -> bool:
-        return any([*self._texts.values(), self._on_result, self._on_error])
+        return any(callback is not None for callback in (*self._texts.values(), *self._others()))
+
+    def _others(self) -> tuple[object, ...]:
+        return self._on_start, self._on_result, self._on_update, self._on_clear, self._on_error
+
+    def start(self, context_id: str, run_id: str) -> None:
+        """Calls back for the start of the run."""
+        if self._on_start is not None:
+            self._on_start(context_id, run_id)
 
     def tell(self, event: Event) -> None:
         """Calls back for one event."""
         on_text = self._texts.get(event.name)
         if on_text is not None:
             on_text(event.json()["text"])
-        elif event.name == "result" and self._on_result is not None:
-            self._on_result(decode(CodeResult, event.json()))
+        elif event.name == "result":
+            on_result = self._on_update if event.json().get("updates") else self._on_result
+            if on_result is not None:
+                on_result(decode(CodeResult, event.json()))
+        elif event.name == "clear" and self._on_clear is not None:
+            self._on_clear()
         elif event.name == "exception" and self._on_error is not None:
             self._on_error(decode(CodeError, event.json()))
 
@@ -173,6 +215,7 @@ class Follower:
         if event.name == "start":
             if not self.run_path:
                 ids = event.json()
+                self._told.start(ids["context_id"], ids["run_id"])
                 self.run_path = f"{self.session_path}/contexts/{ids['context_id']}/runs/{ids['run_id']}"
             return
         if event.id:

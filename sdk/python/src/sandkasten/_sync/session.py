@@ -28,7 +28,7 @@ from .._models import (
 )
 from .._types import NetworkOptions, OnDisconnect
 from .cancel import Running
-from .contexts import Callbacks, OnError, OnResult, OnText, SyncCodeContext, run_code
+from .contexts import Callbacks, OnClear, OnError, OnResult, OnStart, OnText, SyncCodeContext, run_code
 from .files import SyncFiles
 from .ports import SyncPorts
 from .processes import Records, SyncProcesses
@@ -164,9 +164,12 @@ class SyncSession(SyncFiles):
         *,
         language: str | None = None,
         timeout_ms: int | None = None,
+        on_start: OnStart | None = None,
         on_stdout: OnText | None = None,
         on_stderr: OnText | None = None,
         on_result: OnResult | None = None,
+        on_update: OnResult | None = None,
+        on_clear: OnClear | None = None,
         on_error: OnError | None = None,
     ) -> CodeRun:
         """Runs code in the session's default context of a language, python without one.
@@ -174,10 +177,11 @@ class SyncSession(SyncFiles):
         Variables, imports and functions stay from one call to the next, and what the code
         shows comes back as data: pictures, tables, texts. That code fails is no exception:
         see cause and error. The callbacks are told what it shows while it runs; the answer
-        has all of it in any case.
+        has all of it in any case. on_update gets a result that takes the place of the one with
+        its display_id; after on_clear, what came before is not shown any more.
         """
         body = {"code": code, "language": language, "timeout_ms": timeout_ms}
-        told = Callbacks(on_stdout, on_stderr, on_result, on_error)
+        told = Callbacks(on_start, on_stdout, on_stderr, on_result, on_update, on_clear, on_error)
         return run_code(self._transport, self._path + "/run-code", self._path, body, told)
 
     def create_context(
