@@ -11,6 +11,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
+	"github.com/sandkasten/sandkasten/internal/session"
 )
 
 // heldCreates is a driver that makes nothing until it is let go, and then fails.
@@ -36,7 +37,7 @@ func TestManyCreatesAreShedEarly(t *testing.T) {
 	turns := admission.NewTurns()
 	s := start(t, func(o *setup) {
 		o.session.Driver = driver
-		o.session.Admit = turns.During
+		o.session.Admit = func(ctx context.Context, a session.Admission) error { return turns.During(ctx, a.Owner) }
 	})
 	const each = 500 // of two owners
 	shed, all := make(chan answer, 2*each), make(chan answer, 2*each)
