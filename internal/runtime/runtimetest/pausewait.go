@@ -33,7 +33,9 @@ func (s *suite) pauseWait(t *testing.T) {
 		}
 		ended <- err
 	}
-	go run("while :; do echo x >>ticks; sleep 0.01; done", 700, protocol.CauseTimeout)
+	const limit = 3 * time.Second // long enough for a busy host to come to the pause in it
+	began := time.Now()
+	go run("while :; do echo x >>ticks; sleep 0.01; done", limit.Milliseconds(), protocol.CauseTimeout)
 	eventually(t, "the first command begins", func() bool { return size("ticks") > 0 })
 	go run("echo x >>behind", 30_000, protocol.CauseExited)
 	eventually(t, "the second command waits", func() bool {
@@ -44,7 +46,7 @@ func (s *suite) pauseWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	still := size("ticks")
-	time.Sleep(1200 * time.Millisecond) // in which the first is out of time
+	time.Sleep(time.Until(began.Add(limit + time.Second))) // in which the first is out of time
 	if now := size("ticks"); now != still || size("behind") >= 0 {
 		t.Errorf("while it was paused the first command wrote %d bytes and the second %d", now-still, size("behind"))
 	}
