@@ -332,11 +332,19 @@ func f() { time.Sleep(1) }`, // not a test's
 func TestA() { time.Sleep(1); clock.Sleep(1) }
 func TestB() { synctest.Test(t, func() { time.Sleep(1) }) }
 func TestC() { for { time.Sleep(1) } }`,
-		"test/web/a.test.mjs": "await new Promise((done) => setTimeout(done, 100));\n",
+		"b/b_test.go": `package b
+func TestA() { <-time.After(1) }
+func TestB() { select { case <-done: case <-time.After(1): } }
+func TestC() { select { case <-done: case <-time.After(1): t.Fatal("in vain") } }
+func TestD() { synctest.Test(t, func() { <-time.After(1) }) }
+func inBubble(t *testing.T, do func()) { synctest.Test(t, func() { do() }) }
+func TestE() { inBubble(t, func() { time.Sleep(1) }) }`,
+		"test/web/a.test.mjs": "await new Promise((done) => setTimeout(done, 100));\nawait page.waitForTimeout(100);\n",
+		"test/e2e/a.txtar":    "exec sh -c 'until false; do sleep 0.1; done'\nexec sandkasten exec $ID 'sleep 1'\n! exec sh -c 'sandkasten run base \"sleep 1\"'\nstdin a\n-- a --\nsleep 1\n",
 		"sdk/tests/test_a.py": "import time\ntime.sleep(1); await asyncio.sleep(1)\n",
 		"sdk/src/a.py":        "time.sleep(1)\n",
 	})
-	for recorded, message := range map[int]string{5: "", 4: "tests sleep in 5 places, and rules.go allows 4: ", 6: "tests sleep in 5 places, and rules.go says 6: write the lower number there"} {
+	for recorded, message := range map[int]string{9: "", 8: "tests sleep in 9 places, and rules.go allows 8: ", 10: "tests sleep in 9 places, and rules.go says 10: write the lower number there"} {
 		found, err := repo.Sleeps(recorded)
 		if err != nil {
 			t.Fatal(err)
@@ -351,7 +359,7 @@ func TestC() { for { time.Sleep(1) } }`,
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%q, %v", found, err)
 	}
-	for _, place := range []string{"a/a_test.go:2", "a/a_test.go:4", "test/web/a.test.mjs:1", "sdk/tests/test_a.py:2"} {
+	for _, place := range []string{"a/a_test.go:2", "a/a_test.go:4", "b/b_test.go:2", "b/b_test.go:3", "test/web/a.test.mjs:1", "test/web/a.test.mjs:2", "test/e2e/a.txtar:1", "sdk/tests/test_a.py:2"} {
 		if !strings.Contains(found[0], place) {
 			t.Errorf("%q does not name %s", found[0], place)
 		}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -54,6 +55,7 @@ func TestRootScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"ready":   ready,
 			"capture": capture,
+			"until":   until,
 		},
 	})
 }
@@ -98,6 +100,19 @@ func capture(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: capture NAME")
 	}
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// until SCRIPT runs a script of the shell until it succeeds.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: until SCRIPT")
+	}
+	// A program is started each time, so not every millisecond as testenv.Eventually does.
+	for deadline := time.Now().Add(time.Minute); ts.Exec("sh", "-c", args[0]) != nil; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			ts.Fatalf("after a minute this fails: %s", args[0])
+		}
+	}
 }
 
 // removeSessions ends what a script that failed left: it would stay for ever.

@@ -1,6 +1,7 @@
 package ratios
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,8 +63,9 @@ func TestRatios(t *testing.T) {
 	}
 }
 
-// How often each thing is done and counted. The least of all rounds counts: what
-// else happens in the daemon can only add.
+// How often each thing is done and counted. Of allocations the least of all rounds
+// counts, for what else happens in the daemon can only add; of system calls, from which
+// that is taken off, the middle one.
 const (
 	execs     = 600
 	toolCalls = 200
@@ -70,8 +73,9 @@ const (
 	claims    = 15
 	poolSize  = 30
 	rounds    = 3
-	clients   = 8    // of the second ratio of processor times
-	cpuTurns  = 2000 // of execs and /healthz, for each ratio
+	clients   = 8   // of the second ratio of processor times
+	cpuTurns  = 100 // of execs and /healthz, for each ratio
+	turn      = 24  // requests of a turn, for each client of the first ratio and for all of the second
 	warmUp    = 300
 
 	mostRounds = 10                     // of those of which some do not count
@@ -100,6 +104,7 @@ func measureRequests(t *testing.T, s *subject, figures map[string]float64) {
 		for range creates {
 			made = append(made, s.create())
 		}
+		time.Sleep(calm) // in which the last one's successor is prepared
 		return true
 	}, func() { made = s.destroy(made) })
 	for len(boxes) < clients {
@@ -135,14 +140,17 @@ type subject struct {
 	debug  *http.Client // of its profiler
 }
 
-// noProfile has the daemon keep no profile of its heap. The page that is asked for
-// counts all the same, and costs next to nothing.
-const noProfile = "GODEBUG=memprofilerate=0"
+// alike is the environment of a daemon that spends on a request what its code needs,
+// however many processors there are and whatever else they do. It keeps no profile of
+// its heap: the page that is asked for counts all the same, and costs next to nothing.
+// Its goroutines run one at a time: several threads look for work before they sleep,
+// and wake each other, which is up to a third of an exec.
+var alike = []string{"GODEBUG=memprofilerate=0", "GOMAXPROCS=1"}
 
 func newSubject(t *testing.T, images, config string) *subject {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "debug")
-	d := blackbox.Start(t, blackbox.Options{Config: fmt.Sprintf("debug: {socket: %s}\n%s", socket, config), Images: images, Env: []string{noProfile}})
+	d := blackbox.Start(t, blackbox.Options{Config: fmt.Sprintf("debug: {socket: %s}\n%s", socket, config), Images: images, Env: alike})
 	toDaemon := &http.Transport{MaxIdleConnsPerHost: clients}
 	toProfiler := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -157,9 +165,9 @@ func newSubject(t *testing.T, images, config string) *subject {
 // does is not counted.
 func (s *subject) measureCounts(name string, n int, figures map[string]float64, run func() bool, undo func()) {
 	s.t.Helper()
-	objects, idle := math.Inf(1), math.Inf(1)
-	var traces []trace
-	for round := 0; round < rounds || round < mostRounds && (math.IsInf(objects, 1) || len(traces) == 0); round++ {
+	objects := math.Inf(1)
+	var calls []float64
+	for round := 0; round < rounds || round < mostRounds && (math.IsInf(objects, 1) || len(calls) == 0); round++ {
 		time.Sleep(calm)
 		before := s.allocations()
 		asking := s.allocations() - before
@@ -170,23 +178,23 @@ func (s *subject) measureCounts(name string, n int, figures map[string]float64, 
 		undo()
 		time.Sleep(calm)
 		rest := s.trace(func() { time.Sleep(time.Second) })
-		idle = min(idle, rest.calls/rest.seconds)
 		var ok bool
 		if busy := s.trace(func() { ok = run() }); ok {
-			traces = append(traces, busy)
+			s.t.Logf("%s, of %d: %v in %.1f s", name, n, busy.byName, busy.seconds)
+			// The daemon looks after its sessions as long as that takes.
+			calls = append(calls, busy.calls-rest.calls/rest.seconds*busy.seconds)
 		}
 		undo()
 	}
-	calls := math.Inf(1)
-	for _, busy := range traces {
-		// The daemon looks after its sessions as long as that takes.
-		calls = min(calls, busy.calls-idle*busy.seconds)
-	}
-	figures[name+"_allocations"], figures[name+"_system_calls"] = objects/float64(n), calls/float64(n)
+	slices.Sort(calls)
+	figures[name+"_allocations"], figures[name+"_system_calls"] = objects/float64(n), calls[len(calls)/2]/float64(n)
 }
 
 // trace is how many system calls the daemon made in some time.
-type trace struct{ calls, seconds float64 }
+type trace struct {
+	calls, seconds float64
+	byName         map[string]int
+}
 
 // trace counts until use returns.
 func (s *subject) trace(use func()) (counted trace) {
@@ -200,35 +208,64 @@ func (s *subject) trace(use func()) (counted trace) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	counted.byName = byName
 	for _, made := range byName {
 		counted.calls += float64(made)
 	}
 	return counted
 }
 
-// cpuRatio is the processor time of an exec as a multiple of that of /healthz,
-// both by as many clients. The two take turns at every request: on a busy machine
-// a request costs several times more, with what it needs in no cache, and this way
-// both do. The quotient of the medians stays.
+// cpuRatio is the processor time of an exec by so many clients as a multiple of that
+// of /healthz. The two take turns, so that a busy machine, on which everything costs
+// more, slows both. Requests for /healthz are sent together: between two that come one
+// at a time the daemon sleeps or not, which is more than half of what they cost.
 func (s *subject) cpuRatio(clients int, exec func(i int)) float64 {
 	s.t.Helper()
-	once := func(do func(i int)) float64 {
+	together := s.healthTogether()
+	once := func(do func()) float64 {
 		before := s.processorTime()
-		s.loop(clients, clients, do)
-		return float64(s.processorTime() - before)
+		do()
+		return float64(s.processorTime()-before) / turn
 	}
-	health := func(int) { s.do(http.MethodGet, "/healthz", nil, nil) }
 	probes, commands := make([]float64, cpuTurns), make([]float64, cpuTurns)
 	for i := range cpuTurns {
-		probes[i], commands[i] = once(health), once(exec)
+		probes[i], commands[i] = once(together), once(func() { s.loop(clients, turn, exec) })
 	}
 	slices.Sort(probes)
 	slices.Sort(commands)
-	for _, percent := range []int{5, 10, 25, 50} {
+	for _, percent := range []int{0, 10, 25, 50} {
 		i := percent * cpuTurns / 100
 		s.t.Logf("%d clients, percentile %d: an exec %.0f µs, /healthz %.0f µs, quotient %.2f", clients, percent, commands[i]/1000, probes[i]/1000, commands[i]/probes[i])
 	}
-	return commands[cpuTurns/10] / probes[cpuTurns/10]
+	return commands[cpuTurns/4] / probes[cpuTurns/4]
+}
+
+// healthTogether returns what makes a turn of requests for /healthz in one message.
+func (s *subject) healthTogether() func() {
+	s.t.Helper()
+	host := strings.TrimPrefix(s.daemon.URL, "http://")
+	conn, err := new(net.Dialer).DialContext(s.t.Context(), "tcp", host)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close() })
+	answers := bufio.NewReader(conn)
+	requests := []byte(strings.Repeat("GET /healthz HTTP/1.1\r\nHost: "+host+"\r\n\r\n", turn))
+	return func() {
+		if _, err := conn.Write(requests); err != nil {
+			s.t.Fatal(err)
+		}
+		for range turn {
+			answer, err := http.ReadResponse(answers, nil)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			_, err = io.Copy(io.Discard, answer.Body)
+			if err := errors.Join(err, answer.Body.Close()); err != nil || answer.StatusCode != http.StatusOK {
+				s.t.Fatal(answer.Status, err)
+			}
+		}
+	}
 }
 
 func (s *subject) processorTime() time.Duration {

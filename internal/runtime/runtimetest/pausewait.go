@@ -36,7 +36,8 @@ func (s *suite) pauseWait(t *testing.T) {
 	asked := time.Now()
 	size("ticks")
 	away := time.Since(asked) // the first is not to be out of time before it is paused
-	runs := 700*time.Millisecond + 12*away
+	runs := 3*time.Second + 12*away
+	began := time.Now()
 	go run("while :; do echo x >>ticks; sleep 0.01; done", runs.Milliseconds(), protocol.CauseTimeout)
 	eventually(t, "the first command begins", func() bool { return size("ticks") > 0 })
 	go run("echo x >>behind", 30_000, protocol.CauseExited)
@@ -48,7 +49,7 @@ func (s *suite) pauseWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	still := size("ticks")
-	time.Sleep(runs + 500*time.Millisecond) // in which the first is out of time
+	time.Sleep(time.Until(began.Add(runs + time.Second))) // in which the first is out of time
 	if now := size("ticks"); now != still || size("behind") >= 0 {
 		t.Errorf("while it was paused the first command wrote %d bytes and the second %d", now-still, size("behind"))
 	}
