@@ -496,4 +496,4 @@ const WeakenSites = 121
 
 // TestSleeps is in how many places tests wait for a fixed time or poll with a
 // sleep of their own. It only falls.
-const TestSleeps = 189
+const TestSleeps = 188
