@@ -324,6 +324,34 @@ var _ = store.GetOwned`,
 	want(t, repo.Aliases("internal/session"), "internal/session/a.go:2: Record is another package's type")
 }
 
+func TestEnds(t *testing.T) {
+	const page = "# Page\n\n## Ends\n\nText.\n\n| what ends | test |\n| --- | --- |\n| a session | `internal/session.TestEnds`, `TestGone` |\n| a file | none |\n| nothing | `a.TestB` |\n\n## More\n\n| x | y |\n"
+	repo := load(t, map[string]string{
+		"page.md": page,
+		"internal/session/a.go": `package session
+func (c *core) end() { c.driver.Destroy() }
+func thin() { s.opts.Blobs.Delete(); rows.Delete() }
+func undo() { c.driver.Destroy() }
+func other() { c.headers.Delete() }`,
+		"internal/session/a_test.go": `package session
+func TestEnds() { d.Destroy() }`,
+		"internal/cli/a.go": `package cli
+func end() { c.Destroy() }`,
+	})
+	found, err := repo.Ends(archtest.EndRules{
+		Page: "page.md", Heading: "## Ends", Calls: map[string][]string{"Destroy": nil, "Delete": {"Blobs"}},
+		Rows:   map[string][]string{"internal/session.core.end": {"a session", "a lease"}, "internal/session.gone": {"a session"}, "": {"a file"}},
+		Others: map[string]string{"internal/session.undo": "nobody has it"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, found,
+		"page.md: has no row a lease, for internal/session.core.end", "internal/session/a.go:3: something ends in internal/session.thin: ",
+		"archtest.Ends: nothing ends in internal/session.gone", "page.md, a session: internal/session has no TestGone",
+		"page.md, a file: names no test", "page.md: no place belongs to the row nothing", "page.md, nothing: a has no TestB")
+}
+
 func TestSleeps(t *testing.T) {
 	repo := load(t, map[string]string{
 		"a/a.go": `package a

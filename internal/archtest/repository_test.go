@@ -39,19 +39,20 @@ func TestRepository(t *testing.T) {
 		"protections are taken away in few places": func() ([]string, error) {
 			return repo.WeakenSites("internal/protection", "test/attack/control/table.go", archtest.WeakenSites), nil
 		},
-		"limits have tests": func() ([]string, error) { return repo.TestNames("docs/limits.md") },
-		"links":             repo.Links,
-		"drivers":           func() ([]string, error) { return repo.Drivers(archtest.Drivers), nil },
-		"owners":            func() ([]string, error) { return repo.Owners(), nil },
-		"routes":            func() ([]string, error) { return repo.Routes(), nil },
-		"aliases":           func() ([]string, error) { return repo.Aliases("internal/session"), nil },
-		"goroutines":        func() ([]string, error) { return repo.Goroutines("cmd/runner", "internal/guard"), nil },
-		"tasks":             repo.Tasks,
-		"foreign paths":     repo.ForeignPaths,
-		"script skips":      repo.ScriptSkips,
-		"sleeps":            func() ([]string, error) { return repo.Sleeps(archtest.TestSleeps) },
-		"requirements":      func() ([]string, error) { return repo.Requirements(gomod), nil },
-		"toolchain":         func() ([]string, error) { return one(archtest.Toolchain(gomod)), nil },
+		"what ends has a row and a test": func() ([]string, error) { return repo.Ends(archtest.Ends) },
+		"limits have tests":              func() ([]string, error) { return repo.TestNames("docs/limits.md") },
+		"links":                          repo.Links,
+		"drivers":                        func() ([]string, error) { return repo.Drivers(archtest.Drivers), nil },
+		"owners":                         func() ([]string, error) { return repo.Owners(), nil },
+		"routes":                         func() ([]string, error) { return repo.Routes(), nil },
+		"aliases":                        func() ([]string, error) { return repo.Aliases("internal/session"), nil },
+		"goroutines":                     func() ([]string, error) { return repo.Goroutines("cmd/runner", "internal/guard"), nil },
+		"tasks":                          repo.Tasks,
+		"foreign paths":                  repo.ForeignPaths,
+		"script skips":                   repo.ScriptSkips,
+		"sleeps":                         func() ([]string, error) { return repo.Sleeps(archtest.TestSleeps) },
+		"requirements":                   func() ([]string, error) { return repo.Requirements(gomod), nil },
+		"toolchain":                      func() ([]string, error) { return one(archtest.Toolchain(gomod)), nil },
 		"SQLite's libc": func() ([]string, error) {
 			problem, err := archtest.SQLiteLibc(t.Context(), gomod)
 			return one(problem), err

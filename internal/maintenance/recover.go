@@ -239,14 +239,15 @@ func recoverSnapshots(ctx context.Context, cfg config.Config, rows *store.Store,
 
 // recoverOrchestrated makes rows of the orchestrator's sessions that have snapshots or a
 // sandbox. They have ended, and begin anew with their newest snapshot, or unsaved with the
-// disk that is there: also those whose row is of before. What their clients asked for but
-// the image is lost.
+// disk that is there: also those whose row is of before, as in a backup. What clients of
+// the others asked for but the image is lost.
 func recoverOrchestrated(ctx context.Context, cfg config.Config, rows *store.Store, r *Recovered) error {
 	all, err := rows.AllSnapshots(ctx) // oldest first
 	if err != nil {
 		return err
 	}
 	found := map[string]orchestrator.Session{}
+	newer := map[string]bool{} // whether the newest snapshot of a session had no row
 	o := cfg.Orchestrator
 	ended := orchestrator.Session{Mode: cmp.Or(o.DefaultMode, cfg.Driver), IdleTimeout: o.IdleTimeout, MaxLifetime: o.MaxLifetime, Status: orchestrator.Terminated}
 	for _, s := range all {
@@ -254,6 +255,7 @@ func recoverOrchestrated(ctx context.Context, cfg config.Config, rows *store.Sto
 			x := ended
 			x.ID, x.Owner, x.Image, x.LatestSnapshot, x.CreatedAt = id, s.Owner, s.Manifest.Image, s.ID, s.CreatedAt
 			found[id] = x
+			newer[id] = slices.Contains(r.Snapshots, s.Key())
 		}
 	}
 	for id, disk := range r.disks {
@@ -267,12 +269,15 @@ func recoverOrchestrated(ctx context.Context, cfg config.Config, rows *store.Sto
 	for id, x := range found {
 		disk, unsaved := r.disks[id]
 		known, err := rows.GetOrchestrated(ctx, id)
-		switch {
-		case err == nil && (!unsaved || known.Owner != disk.Owner):
-			continue
-		case err == nil:
+		if err == nil {
+			unsaved = unsaved && known.Owner == disk.Owner
+			if newer[id] && known.Owner == x.Owner {
+				known.LatestSnapshot = x.LatestSnapshot
+			} else if !unsaved {
+				continue
+			}
 			x = known
-		case !errdefs.Is(err, errdefs.NotFound):
+		} else if !errdefs.Is(err, errdefs.NotFound) {
 			return err
 		}
 		if unsaved {

@@ -80,6 +80,42 @@ func TestOrchestratedSessionsAreRecovered(t *testing.T) {
 	}
 }
 
+// A backup that comes back has rows that are older than the archives. Its sessions begin
+// with the newest archive, and say so to clients, which ask for what the row names.
+func TestRowsOfABackupGetTheNewestArchive(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Driver, cfg.Snapshots.Enabled, cfg.Orchestrator.Enabled = "native", true, true
+	if err := errors.Join(os.Mkdir(cfg.DataDir, 0o700), os.MkdirAll(cfg.Snapshots.Dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	old, middle, newest := strings.Repeat("b", 25)+"a", strings.Repeat("c", 25)+"a", strings.Repeat("d", 25)+"a"
+	at := time.Now().UTC().Truncate(time.Second)
+	latest := func(want string, recovered ...string) {
+		t.Helper()
+		r, err := Recover(t.Context(), cfg, "admin")
+		if err != nil || !slices.Equal(r.Orchestrated, recovered) {
+			t.Errorf("%+v, %v; want %q", r, err, recovered)
+		}
+		rows, err := store.Open(t.Context(), cfg.DBPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := rows.GetOrchestrated(t.Context(), aSession)
+		if err = errors.Join(err, rows.Close()); err != nil || x.LatestSnapshot != want || x.Owner != "alice" || x.Status != orchestrator.Terminated {
+			t.Errorf("%+v, %v; want the snapshot %s", x, err, want)
+		}
+	}
+	archive(t, cfg, old, at.Add(-2*time.Hour))
+	latest(old, aSession)
+	// These are newer than the row.
+	archive(t, cfg, newest, at)
+	archive(t, cfg, middle, at.Add(-time.Hour))
+	latest(newest, aSession)
+	// An older archive that comes back changes nothing.
+	archive(t, cfg, strings.Repeat("e", 25)+"a", at.Add(-3*time.Hour))
+	latest(newest)
+}
+
 // A recovered session says how it came to be stopped.
 func TestRecoveredSessionsSayWhyTheyAreStopped(t *testing.T) {
 	cfg := testConfig(t)

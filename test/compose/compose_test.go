@@ -139,7 +139,15 @@ func TestOrchestrator(t *testing.T) {
 		}
 		return string(text)
 	}
-	call(http.MethodPost, "", `{"id": "`+id+`", "mode": "docker", "image": "astraforge/codex-cli:latest"}`, http.StatusCreated)
+	// As the original's documentation sends it; this engine has no quotas.
+	made := call(http.MethodPost, "", `{"id": "`+id+`", "mode": "docker", "image": "astraforge/codex-cli:latest", "cpu": "1", "memory": "2Gi",
+		"ephemeral_storage": "5Gi", "restore_snapshot_id": null, "idle_timeout_sec": 300, "max_lifetime_sec": 3600}`, http.StatusCreated)
+	if !strings.Contains(made, `"ephemeral_storage_enforced":false`) {
+		t.Errorf("the answer does not say that nothing bounds the storage: %s", made)
+	}
+	if logs := p.must(nil, "logs", "sandkasten"); !strings.Contains(logs, "cannot bound what a session writes") || !strings.Contains(logs, "5Gi") {
+		t.Errorf("the log does not say it: %s", logs)
+	}
 	call(http.MethodPost, "/"+id+"/exec", `{"command": "echo kept >file"}`, http.StatusOK)
 	call(http.MethodPost, "/"+id+"/stop", "", http.StatusNoContent)
 	if found := p.must(nil, "exec", "-T", "s3", "find", "/data/sandkasten", "-type", "f", "-size", "+0"); found == "" {

@@ -9,13 +9,11 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -66,8 +64,17 @@ func TestF38_OrchestratedMonkey(t *testing.T) {
 type tenantFaults struct {
 	*host
 
-	faults []func() (mend func()) // that last until they are mended
-	blows  []func(one *tenant)    // that are over at once
+	faults []tenantFault
+	blows  []func(one *tenant) // that are over at once
+}
+
+// tenantFault lasts until it is mended.
+type tenantFault struct {
+	begin func() (mend func())
+
+	// losesWrites says that what was acknowledged in the fault may be lost: on a disk that
+	// is full, without a reserve, the kernel has no place for what it took.
+	losesWrites bool
 }
 
 // tenantPlaces are where the sandboxes and the archives are.
@@ -75,45 +82,60 @@ var tenantPlaces = map[string]func(*testing.T) *tenantFaults{
 	"native, archives on a small disk": func(t *testing.T) *tenantFaults {
 		disk := newSmall(t, 700)
 		f := &tenantFaults{host: disk.on("orchestrator: {enabled: true, reaper_interval_seconds: 1}\n")}
-		f.faults = []func() func(){
-			func() func() {
-				unix.Sync() // the kernel loses what it has not written when there is no place for it
-				disk.fill()
-				return disk.empty
-			},
-			f.readOnlyArchives, f.noArchives,
+		fill := func() func() {
+			unix.Sync() // the kernel loses what it has not written when there is no place for it
+			disk.fill()
+			return disk.empty
 		}
+		f.faults = []tenantFault{{begin: fill, losesWrites: true}, {begin: f.readOnlyArchives}, {begin: f.noArchives}}
 		f.blows = []func(*tenant){f.killRunnerOf}
 		return f
 	},
 	"native, archives in a bucket": func(t *testing.T) *tenantFaults {
-		b := newBreakable(t)
-		f := &tenantFaults{host: start(t, "orchestrator: {enabled: true, reaper_interval_seconds: 1}\n"+b.config())}
-		for _, how := range b.ways() {
-			f.faults = append(f.faults, func() func() { b.way.Store(&how); return func() { b.way.Store(nil) } })
-		}
+		b := s3test.StartBreakable(t)
+		f := &tenantFaults{host: start(t, "orchestrator: {enabled: true, reaper_interval_seconds: 1}\n"+b.Config())}
+		f.faults = bucketFaults(b)
 		f.blows = []func(*tenant){f.killRunnerOf}
 		return f
 	},
 	"on an engine": func(t *testing.T) *tenantFaults {
-		testenv.NeedsRoot(t)
-		e := testenv.StartEngine(t)
-		h := newHost(t, blackbox.Options{Config: fmt.Sprintf("%sdriver: docker\ndocker: {host: %q}\norchestrator: {enabled: true, reaper_interval_seconds: 1}\n", quick, e.Host)})
-		h.Start()
-		f := &tenantFaults{host: h}
-		f.faults = []func() func(){f.readOnlyArchives, f.noArchives}
-		f.blows = []func(*tenant){
-			func(*tenant) { e.Stop(t, syscall.SIGTERM); e.Start(t) },
-			func(one *tenant) {
-				label := "label=astraforge.sandbox.session=" + one.id
-				out, err := exec.CommandContext(t.Context(), "docker", "--host", e.Host, "ps", "--quiet", "--filter", label).Output()
-				if id := strings.TrimSpace(string(out)); err == nil && id != "" {
-					_ = exec.CommandContext(t.Context(), "docker", "--host", e.Host, "kill", id).Run() // it may have ended
-				}
-			},
-		}
+		f := onEngine(t, "")
+		f.faults = []tenantFault{{begin: f.readOnlyArchives}, {begin: f.noArchives}}
 		return f
 	},
+	"on an engine, archives in a bucket": func(t *testing.T) *tenantFaults {
+		b := s3test.StartBreakable(t)
+		f := onEngine(t, b.Config())
+		f.faults = bucketFaults(b)
+		return f
+	},
+}
+
+// onEngine has an engine of its own, which starts again, and whose containers are killed.
+func onEngine(t *testing.T, config string) *tenantFaults {
+	t.Helper()
+	testenv.NeedsRoot(t)
+	e := testenv.StartEngine(t)
+	h := newHost(t, blackbox.Options{Config: fmt.Sprintf("%sdriver: docker\ndocker: {host: %q}\norchestrator: {enabled: true, reaper_interval_seconds: 1}\n%s", quick, e.Host, config)})
+	h.Start()
+	return &tenantFaults{host: h, blows: []func(*tenant){
+		func(*tenant) { e.Stop(t, syscall.SIGTERM); e.Start(t) },
+		func(one *tenant) {
+			label := "label=astraforge.sandbox.session=" + one.id
+			out, err := exec.CommandContext(t.Context(), "docker", "--host", e.Host, "ps", "--quiet", "--filter", label).Output()
+			if id := strings.TrimSpace(string(out)); err == nil && id != "" {
+				_ = exec.CommandContext(t.Context(), "docker", "--host", e.Host, "kill", id).Run() // it may have ended
+			}
+		},
+	}}
+}
+
+// bucketFaults are all that befalls a bucket.
+func bucketFaults(b *s3test.Breakable) (faults []tenantFault) {
+	for _, name := range slices.Sorted(maps.Keys(s3test.Ways)) { // in the same order for the same seed
+		faults = append(faults, tenantFault{begin: func() func() { return b.Break("", s3test.Ways[name]) }})
+	}
+	return faults
 }
 
 // readOnlyArchives has the archives on a file system that takes nothing.
@@ -150,61 +172,6 @@ func (f *tenantFaults) killRunnerOf(one *tenant) {
 	}
 }
 
-// breakable is a bucket of a real server, behind what makes it fail.
-type breakable struct {
-	proxy *httptest.Server
-	way   atomic.Pointer[func(w http.ResponseWriter, r *http.Request) bool]
-}
-
-func newBreakable(t *testing.T) *breakable {
-	t.Helper()
-	buckets, socket := s3test.Start(t)
-	if err := os.Mkdir(filepath.Join(buckets, "boxes"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	b := &breakable{}
-	pass := s3test.Forward(socket)
-	pass.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
-	b.proxy = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if way := b.way.Load(); way != nil && (*way)(w, r) {
-			return
-		}
-		pass.ServeHTTP(w, r)
-	}))
-	t.Cleanup(b.proxy.Close)
-	return b
-}
-
-func (b *breakable) config() string {
-	return fmt.Sprintf("snapshots: {store: s3, s3_endpoint: %q, s3_region: %s, s3_bucket: boxes, s3_access_key: %s, s3_secret_key: %s}\n", b.proxy.URL, s3test.Region, s3test.AccessKey, s3test.SecretKey)
-}
-
-// ways are how a bucket fails. Each reports whether it has dealt with a request.
-func (b *breakable) ways() []func(w http.ResponseWriter, r *http.Request) bool {
-	says := func(status int, code string) func(w http.ResponseWriter, r *http.Request) bool {
-		return func(w http.ResponseWriter, _ *http.Request) bool {
-			w.Header().Set("Content-Type", "application/xml")
-			w.WriteHeader(status)
-			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", code)
-			return true
-		}
-	}
-	return []func(w http.ResponseWriter, r *http.Request) bool{
-		says(http.StatusInternalServerError, "InternalError"),
-		says(http.StatusServiceUnavailable, "SlowDown"),
-		says(http.StatusForbidden, "AccessDenied"),
-		says(http.StatusNotFound, "NoSuchBucket"),
-		func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
-		func(_ http.ResponseWriter, r *http.Request) bool { // an upload that is cut
-			if r.Method != http.MethodPut {
-				return false
-			}
-			_, _ = io.CopyN(io.Discard, r.Body, 100)
-			panic(http.ErrAbortHandler)
-		},
-	}
-}
-
 // tenant is a session as it must be.
 type tenant struct {
 	id      string
@@ -222,6 +189,7 @@ type landlord struct {
 	seed    uint64
 	faults  *tenantFaults
 	mending []func()
+	losing  bool // a fault that loses writes lasts
 	tenants []*tenant
 
 	done    int
@@ -364,9 +332,9 @@ func (m *landlord) write(one *tenant) {
 		return
 	}
 	one.files[name] = text
-	if len(m.mending) == 0 {
+	if !m.losing {
 		delete(one.perhaps, name)
-	} else { // on a disk that is full, without a reserve, the kernel loses the last writes or what is in them
+	} else {
 		one.perhaps[name] = append(one.perhaps[name], before, strings.Repeat("\x00", len(text)))
 	}
 }
@@ -434,14 +402,15 @@ func (m *landlord) breakSomething(*tenant) {
 	}
 	n := m.r.IntN(len(m.faults.faults))
 	m.note("  fault %d", n)
-	m.mending = append(m.mending, m.faults.faults[n]())
+	m.losing = m.faults.faults[n].losesWrites
+	m.mending = append(m.mending, m.faults.faults[n].begin())
 }
 
 func (m *landlord) mend() {
 	for _, mend := range m.mending {
 		mend()
 	}
-	m.mending = nil
+	m.mending, m.losing = nil, false
 }
 
 // begin starts the daemon. On a disk that is full it may need the disk mended.
@@ -499,10 +468,11 @@ func (m *landlord) checkAll() {
 
 // A database that is lost, or older than the disks, does not have sessions of the
 // orchestrator begin with less than is there: a sandbox that was not saved goes on, and an
-// archive that cannot be read keeps nothing else back.
+// archive that cannot be read keeps nothing else back. What was saved after a backup is what
+// its session begins with, and what its row names.
 func TestF12_OrchestratedRecovery(t *testing.T) {
 	t.Parallel()
-	const one, other = "6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0b01", "6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0b02"
+	const one, other, saved = "6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0b01", "6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0b02", "6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0b03"
 	for name, lose := range map[string]func(h *host, backup string){
 		"lost": func(h *host, _ string) {
 			files, err := filepath.Glob(filepath.Join(h.Data, "sandkasten.db*"))
@@ -524,13 +494,16 @@ func TestF12_OrchestratedRecovery(t *testing.T) {
 			h := start(t, "orchestrator: {enabled: true, reaper_interval_seconds: 1}\n")
 			f := &tenantFaults{host: h}
 			m := &landlord{host: h, t: t, answers: map[string]int{}, faults: f}
-			for _, id := range []string{one, other} {
+			for _, id := range []string{one, other, saved} {
 				m.must(http.StatusCreated, http.MethodPost, "", fmt.Sprintf(`{"id":%q}`, id))
 				m.must(http.StatusOK, http.MethodPost, id+"/upload/", `{"path":"f","content":"old"}`)
 				m.must(http.StatusNoContent, http.MethodPost, id+"/stop/", "")
 			}
 			backup := filepath.Join(t.TempDir(), "backup.tar")
 			h.Output("backup", backup)
+			m.must(http.StatusOK, http.MethodPost, saved+"/upload/", `{"path":"f","content":"new"}`)
+			m.must(http.StatusNoContent, http.MethodPost, saved+"/stop/", "")
+			latest := m.latestSnapshot(saved)
 			m.must(http.StatusOK, http.MethodPost, one+"/upload/", `{"path":"f","content":"new"}`)
 			mend := f.readOnlyArchives()
 			m.must(http.StatusNoContent, http.MethodPost, one+"/stop/", "")
@@ -551,6 +524,14 @@ func TestF12_OrchestratedRecovery(t *testing.T) {
 				}
 			}
 			h.Start()
+			if got := m.latestSnapshot(saved); got != latest {
+				t.Errorf("the row of what was saved later names the snapshot %s, want %s", got, latest)
+			}
+			m.must(http.StatusCreated, http.MethodPost, "", fmt.Sprintf(`{"id":%q,"restore_snapshot_id":%q}`, saved, m.latestSnapshot(saved))) // as the toolkit does
+			if got := m.must(http.StatusOK, http.MethodGet, saved+"/files/content/?path=f", ""); got != "new" {
+				t.Errorf("what was saved later began with %q", got)
+			}
+			m.must(http.StatusNoContent, http.MethodDelete, saved+"/?force=true", "")
 			if got := m.must(http.StatusOK, http.MethodGet, one+"/files/content/?path=f", ""); got != "new" {
 				t.Errorf("the session began with %q", got)
 			}
@@ -564,6 +545,20 @@ func TestF12_OrchestratedRecovery(t *testing.T) {
 			}
 		})
 	}
+}
+
+// latestSnapshot is the one that the row of a session names.
+func (m *landlord) latestSnapshot(id string) string {
+	m.t.Helper()
+	var x struct {
+		Metadata struct {
+			Latest string `json:"latest_snapshot_id"`
+		}
+	}
+	if err := json.Unmarshal([]byte(m.must(http.StatusOK, http.MethodGet, id+"/", "")), &x); err != nil || x.Metadata.Latest == "" {
+		m.t.Fatalf("the session %s has no snapshot: %+v, %v", id, x, err)
+	}
+	return x.Metadata.Latest
 }
 
 // A host that has no room for another session has room to end one: that is what frees it.

@@ -75,3 +75,16 @@ func (c client) must(into any, method, path, body string, statuses ...int) (stat
 	c.t.Errorf("%s %s %.200s: %d %.300s, %v; want one of %v", method, path, body, status, answer, err, statuses)
 	return status
 }
+
+// awaitSession waits until a session is as it is to be.
+func (c client) awaitSession(path, what string, holds func(session) bool) (x session) {
+	c.t.Helper()
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		x = session{}
+		if c.must(&x, http.MethodGet, path, "", http.StatusOK); holds(x) {
+			return x
+		}
+	}
+	c.t.Fatalf("%+v; want one that is %s", x, what)
+	return x
+}

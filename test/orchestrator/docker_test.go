@@ -167,6 +167,56 @@ func TestHardenedDocker(t *testing.T) {
 	c.call(http.MethodDelete, someID, nil, http.StatusNoContent)
 }
 
+// TestStorageIsBoundedWhereItCanBe sends what the original's documentation sends with a
+// create, whose answer and the log say where nothing holds ephemeral_storage.
+func TestStorageIsBoundedWhereItCanBe(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		config   func(t *testing.T) string
+		enforced bool
+	}{
+		"native":                       {func(*testing.T) string { return "orchestrator: {enabled: true, modes: {docker: native}, " }, true},
+		"an engine without quotas":     {func(t *testing.T) string { return docker.config(t) + "orchestrator: {enabled: true, " }, false},
+		"an engine with them":          {func(t *testing.T) string { return onBtrfs(t) + "orchestrator: {enabled: true, " }, true},
+		"in memory below a fixed root": {func(t *testing.T) string { return inMemory(t) + "orchestrator: {enabled: true, " }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testenv.NeedsRoot(t)
+			d := blackbox.Start(t, blackbox.Options{Config: test.config(t) + `image_aliases: {"astraforge/codex-cli:latest": base}}` + "\n"})
+			c := caller{t, d, d.Key}
+			made := c.call(http.MethodPost, "", map[string]any{
+				"mode": "docker", "image": "astraforge/codex-cli:latest", "cpu": "1", "memory": "2Gi", "ephemeral_storage": "5Gi",
+				"restore_snapshot_id": nil, "idle_timeout_sec": 300, "max_lifetime_sec": 3600,
+			}, http.StatusCreated)
+			metadata, _ := made["metadata"].(map[string]any)
+			enforced, told := metadata["ephemeral_storage_enforced"]
+			if told == test.enforced || !test.enforced && enforced != false || made["ephemeral_storage"] != "5Gi" {
+				t.Errorf("created %v", made)
+			}
+			id, _ := made["id"].(string)
+			warned := false
+			for line := range strings.SplitSeq(d.Log(), "\n") {
+				warned = warned || strings.Contains(line, "cannot bound what a session writes") && strings.Contains(line, id) && strings.Contains(line, "5Gi")
+			}
+			if warned == test.enforced {
+				t.Errorf("the log warns: %t\n%s", warned, d.Log())
+			}
+			c.call(http.MethodDelete, id, nil, http.StatusNoContent)
+		})
+	}
+}
+
+func onBtrfs(t *testing.T) string {
+	t.Helper()
+	return "driver: docker\ndocker: {host: \"" + testenv.StartEngineOnBtrfs(t).Host + "\"}\n"
+}
+
+func inMemory(t *testing.T) string {
+	t.Helper()
+	return "driver: docker\ndocker: {host: \"" + testenv.StartEngine(t).Host + "\", workspace: memory}\ndefaults: {readonly_rootfs: true}\n"
+}
+
 // TestKeptWorkspace: the sessions of a user share a workspace that outlives them, and
 // that no other user sees.
 func TestKeptWorkspace(t *testing.T) {

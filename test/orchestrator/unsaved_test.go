@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -87,17 +86,12 @@ func (f *follower) wantFile() {
 }
 
 // awaitUnsaved waits until the session is unsaved, or is not.
-func (f *follower) awaitUnsaved(want bool) (x session) {
+func (f *follower) awaitUnsaved(want bool) session {
 	f.t.Helper()
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		x = session{}
-		f.must(&x, http.MethodGet, one, "", http.StatusOK)
-		if unsaved, _ := x.Metadata["unsaved"].(bool); unsaved == want && x.Status == "terminated" {
-			return x
-		}
-	}
-	f.t.Fatalf("%+v; want unsaved %t", x, want)
-	return x
+	return f.awaitSession(one, fmt.Sprintf("unsaved: %t", want), func(x session) bool {
+		unsaved, _ := x.Metadata["unsaved"].(bool)
+		return unsaved == want && x.Status == "terminated"
+	})
 }
 
 // TestStopOnAFullDisk stops a session while its archive has no place. The files outlive
@@ -155,6 +149,50 @@ func TestForcedStopOnAFullDisk(t *testing.T) {
 	}
 }
 
+// TestUnsavedDisksCount has an owner's quota full of a disk that could not be saved. It
+// counts as that of any session, and no other session takes its room.
+func TestUnsavedDisksCount(t *testing.T) {
+	t.Parallel()
+	const disk, other = 256, "6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0a33"
+	testenv.NeedsRoot(t)
+	d := blackbox.Start(t, blackbox.Options{Config: fmt.Sprintf("orchestrator: {enabled: true, reaper_interval_seconds: 1}\nquota: {disk_mb: %d}\n", disk*3/2)})
+	f := &follower{client: clientOf(t, d, d.Key), daemon: d, model: model{saved: map[string]string{}}}
+	create := func(id string, want int) {
+		t.Helper()
+		f.must(nil, http.MethodPost, sessionsPath, fmt.Sprintf(`{"id":%q,"ephemeral_storage":"%dMi"}`, id, disk), want)
+	}
+	wantUsed := func(sessions int, diskMB int64) {
+		t.Helper()
+		var used struct {
+			Now struct {
+				Sessions int
+				DiskMB   int64 `json:"disk_mb"`
+			}
+		}
+		if f.must(&used, http.MethodGet, "/v1/me/usage", "", http.StatusOK); used.Now.Sessions != sessions || used.Now.DiskMB != diskMB {
+			t.Errorf("used are %+v, want %d sessions with %d MiB", used, sessions, diskMB)
+		}
+	}
+	create(someID, http.StatusCreated)
+	f.must(nil, http.MethodPost, one+"upload/", `{"path":"f","content":"kept"}`, http.StatusOK)
+	uncover := cover(t, filepath.Join(d.Data, "snapshots"), noDisk)
+	f.must(nil, http.MethodPost, one+"stop/", "", http.StatusNoContent)
+	f.awaitUnsaved(true)
+	wantUsed(1, disk)
+	create(other, http.StatusInsufficientStorage)
+	wantUsed(1, disk)
+	f.wantFile()
+	f.must(nil, http.MethodPost, one+"stop/", "", http.StatusNoContent)
+	f.awaitUnsaved(true)
+	uncover()
+	f.awaitUnsaved(false)
+	wantUsed(0, 0)
+	create(other, http.StatusCreated)
+	wantUsed(1, disk)
+	f.must(nil, http.MethodDelete, sessionsPath+other+"/", "", http.StatusNoContent)
+	f.wantFile()
+}
+
 // TestArchivesAreGoneForAMoment restores while the directory of the archives is not
 // mounted, and when it is again.
 func TestArchivesAreGoneForAMoment(t *testing.T) {
@@ -204,13 +242,8 @@ func TestContainersThatStop(t *testing.T) {
 // awaitSaved waits until the session has ended with a snapshot.
 func (f *follower) awaitSaved() {
 	f.t.Helper()
-	var x session
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		x = session{}
-		f.must(&x, http.MethodGet, one, "", http.StatusOK)
-		if unsaved, _ := x.Metadata["unsaved"].(bool); x.Status == "terminated" && !unsaved && x.Metadata["latest_snapshot_id"] != nil {
-			return
-		}
-	}
-	f.t.Fatalf("%+v is not saved", x)
+	f.awaitSession(one, "saved", func(x session) bool {
+		unsaved, _ := x.Metadata["unsaved"].(bool)
+		return x.Status == "terminated" && !unsaved && x.Metadata["latest_snapshot_id"] != nil
+	})
 }
