@@ -124,7 +124,9 @@ func (p *Previews) Serve(w http.ResponseWriter, r *http.Request, t Target, prefi
 	if p.keep(w, r, t, prefix, path) {
 		return
 	}
-	v := &visit{p: p, target: t, prefix: prefix, path: path, plain: plain, in: r}
+	ctx, stop := p.endWithTokens(r, t)
+	defer stop()
+	v := &visit{p: p, target: t, prefix: prefix, path: path, plain: plain, in: r.WithContext(ctx)}
 	v.serve(w)
 }
 

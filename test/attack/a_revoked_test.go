@@ -117,14 +117,15 @@ func TestA28_OpenedByARevokedKey(t *testing.T) {
 		const socket = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
 		var preview struct{ Token string }
 		c.do(t, "POST", b.at("/previews"), `{"port":8001}`).into(t, &preview)
+		const last = "Connection: close\r\n" // so that the answer's end is the connection's
 		show := "Authorization: Bearer " + c.key + "\r\n"
 		run := `{"cmd":"while :; do echo tick; sleep 0.05; done","shell":"of-` + c.key[len(c.key)-8:] + `"}`
 		for _, o := range []struct{ what, method, path, header, body string }{
 			{"a tunnel", "GET", "/tunnel?port=8000", show + socket, ""},
-			{"a port", "GET", "/ports/8001/", show, ""},
-			{"a preview", "GET", "/ports/8001/", "X-Preview-Token: " + preview.Token + "\r\n", ""},
+			{"a port", "GET", "/ports/8001/", show + last, ""},
+			{"a preview", "GET", "/ports/8001/", "X-Preview-Token: " + preview.Token + "\r\n" + last, ""},
 			{"a terminal", "GET", "/terminal?cmd=while+:%3B+do+echo+tick%3B+sleep+0.05%3B+done", show + socket, ""},
-			{"a command", "POST", "/exec/stream", show + "Content-Type: application/json\r\n", run},
+			{"a command", "POST", "/exec/stream", show + last + "Content-Type: application/json\r\n", run},
 		} {
 			one := c.open(t, o.what, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %d\r\n\r\n%s", o.method, b.at(o.path), o.header, len(o.body), o.body))
 			if err := one.line(time.Now().Add(paced(20 * time.Second))); err != nil {
