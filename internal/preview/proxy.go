@@ -125,7 +125,9 @@ func (p *Previews) Serve(w http.ResponseWriter, r *http.Request, t Target, prefi
 	if p.keep(w, r, t, prefix, asked.Path) {
 		return
 	}
-	v := &visit{p: p, target: t, prefix: prefix, asked: asked, in: r}
+	ctx, stop := p.endWithTokens(r, t)
+	defer stop()
+	v := &visit{p: p, target: t, prefix: prefix, asked: asked, in: r.WithContext(ctx)}
 	v.serve(w)
 }
 

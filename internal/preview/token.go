@@ -79,6 +79,12 @@ func (p *Previews) sign(t Target, expires time.Time, by string, hash auth.Hash) 
 // expiry returns when a token ends, if it is one for t that has not. The time
 // that it takes tells nothing of the right one.
 func (p *Previews) expiry(t Target, token string) (expires time.Time, ok bool) {
+	expires, ok = p.standing(t, token)
+	return expires, ok && time.Now().Before(expires)
+}
+
+// standing reports whether a token is one for t whose credential has not ended.
+func (p *Previews) standing(t Target, token string) (expires time.Time, ok bool) {
 	const least = 8 + sha256.Size
 	text, ok := strings.CutPrefix(token, tokenPrefix)
 	if !ok || len(text) > tokenEncoding.EncodedLen(least+maxCredential) {
@@ -92,7 +98,42 @@ func (p *Previews) expiry(t Target, token string) (expires time.Time, ok bool) {
 	by := string(raw[8 : len(raw)-sha256.Size])
 	hash, stands := p.credential(by)
 	same := hmac.Equal([]byte(p.sign(t, expires, by, hash)), []byte(token))
-	return expires, same && stands && time.Now().Before(expires)
+	return expires, same && stands
+}
+
+// lookAgain is how often it is asked whether the credential of a token still stands.
+const lookAgain = 500 * time.Millisecond
+
+// endWithTokens returns the context of a request, which ends with the credential of the
+// token that it shows: what is open then does not outlive it. A request with a key shows
+// none, and ends with the key.
+func (p *Previews) endWithTokens(r *http.Request, t Target) (context.Context, func()) {
+	shown := slices.Concat(r.Header[tokenHeader], r.URL.Query()[tokenParam])
+	if len(shown) == 0 {
+		for _, c := range r.CookiesNamed(tokenCookie) {
+			if _, ok := p.expiry(t, c.Value); ok {
+				shown = append(shown, c.Value)
+			}
+		}
+	}
+	if len(shown) == 0 {
+		return r.Context(), func() {}
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	go func() {
+		for tick := time.NewTicker(lookAgain); ; {
+			select {
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+			}
+			if !slices.ContainsFunc(shown, func(token string) bool { _, ok := p.standing(t, token); return ok }) {
+				cancel(auth.ErrEnded)
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // Ticket is api.Route.Ticket for the target of a route.

@@ -75,8 +75,8 @@ var Bounds = []Bound{
 		What: "memory while headers are read", PerOwner: "4 MiB of an address", Total: "32 MiB", Tests: []string{"internal/headers.TestUnfinishedHeadersShareRoom", "test/attack.TestA26_ManyHeaders"},
 	},
 	{
-		What: "connections of clients", PerOwner: "those of its requests; without one an address's headers", Total: "a number, and a reserve of descriptors",
-		Keys: []string{"requests.max_connections"}, Tests: []string{"internal/api.TestConnections", "internal/api.TestConnectionsLeaveDescriptors"},
+		What: "connections of clients", PerOwner: "those of its requests; half of the total from one address, where idle ones go first", Total: "a number, and a reserve of descriptors",
+		Keys: []string{"requests.max_connections"}, Tests: []string{"internal/api.TestConnections", "internal/api.TestConnectionsOfOneAddress", "internal/api.TestConnectionsLeaveDescriptors"},
 	},
 	{
 		What: "connections of programs to the outside, and their descriptors", PerOwner: "half of the total, and a rate of each session", Total: "a quarter of the process's descriptors",
@@ -95,6 +95,30 @@ var Bounds = []Bound{
 	{
 		What: "the daemon's processor time for large bodies, searches and lists", PerOwner: "all processors but one; its next turn comes behind one of each other owner", Total: "as many turns at once as there are processors",
 		Tests: []string{"internal/api.TestOwnersTakeTurns", "internal/api/v1.TestListsTakeTurns", "internal/api/kit.TestLargeBodiesTakeTurns", "internal/admission/fairqueue.TestOwnersTakeTurns"},
+	},
+	{
+		What: "artifacts", PerOwner: "100,000, and bytes", Total: "the host's disk, less a reserve",
+		Keys: []string{"orchestrator.artifact_quota_mb"}, Tests: []string{"internal/orchestrator/artifacts.TestQuota"},
+	},
+	{
+		What: "complete scopes that wait for their end", PerOwner: "1000", Total: "the sum of owners", Tests: []string{"internal/scope.TestMostPending"},
+	},
+	{
+		What: "snapshots on their way", PerOwner: "all places but one at once, and 16 that wait", Total: "4 at once", Tests: []string{"internal/session/snapshots.TestSlots", "internal/session/snapshots.TestSlotsWaiting"},
+	},
+	{
+		What: "passwords that are checked", PerOwner: "the next of a name waits after failures", Total: "2 at once, and 64 with those that wait",
+		Tests: []string{"internal/accounts.TestQueueOfPasswordsHasAnEnd", "test/attack.TestA16_GuessingPasswords"},
+	},
+	{
+		What: "events", PerOwner: "streams are requests that wait", Total: "4096 and 8 MiB that can be resumed", Tests: []string{"internal/events.TestTheBacklogIsBoundedInBytes"},
+	},
+	{
+		What: "contexts and their runs", PerOwner: "processes of a session, in its own memory", Total: "the sum of sessions", Tests: []string{"internal/contexts.TestOutputIsBounded"},
+	},
+	{
+		What: "the daemon's processor time for names and connections of programs", PerOwner: "a rate of queries and of new connections of each session", Total: "the sum of sessions",
+		Tests: []string{"internal/network/relay.TestPolicyLimitsConnections", "test/attack.TestW09_Floods"},
 	},
 }
 

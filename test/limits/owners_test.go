@@ -50,6 +50,9 @@ func TestBoundsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if promise := fmt.Sprintf("99 of 100 take at most %d times as long as\nalone, or %d ms where that is more", slower, atLeast.Milliseconds()); !strings.Contains(string(page), promise) {
+		t.Errorf("%s does not promise what TestTwoOwners asks for: %q", limitsPage, promise)
+	}
 	for _, b := range Bounds {
 		for _, key := range b.Keys {
 			if !strings.Contains(string(settings), "| `"+key+"` |") {
@@ -62,6 +65,62 @@ func TestBoundsAreDocumented(t *testing.T) {
 	}
 	if len(takers) != len(Bounds) {
 		t.Errorf("%d takers for %d bounds", len(takers), len(Bounds))
+	}
+}
+
+// keyColumns are the columns of the page's tables that name settings.
+var keyColumns = []string{"key", "counts in", "bounded by"}
+
+// TestKeysOfLimitsExist: what the page calls a setting is one of the configuration, of the
+// environment, or a field of a request.
+func TestKeysOfLimitsExist(t *testing.T) {
+	read := func(file string) string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	page, settings, schema := read(limitsPage), read("../../docs/configuration.md"), read("../../internal/api/v1/openapi.json")
+	elsewhere := []string{"GOGC", "GOMEMLIMIT", "RLIMIT_MSGQUEUE", "memory.kmem.tcp", "net.core.rmem_max", "rate_limit", "api_keys"}
+	known := func(key string) bool {
+		group, all := strings.CutSuffix(key, ".*")
+		return all && strings.Contains(settings, "| `"+group+".") || strings.Contains(settings, "| `"+key+"` |") ||
+			strings.Contains(settings, "."+key+"` |") || strings.Contains(schema, `"`+key+`":`) || slices.Contains(elsewhere, key)
+	}
+	checked := 0
+	var column []int
+	for line := range strings.Lines(page) {
+		if !strings.HasPrefix(line, "|") {
+			column = nil
+			continue
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if column == nil { // the head of a table
+			column = []int{-1}
+			for i, cell := range cells {
+				if slices.Contains(keyColumns, strings.TrimSpace(cell)) {
+					column = append(column, i)
+				}
+			}
+			continue
+		}
+		for _, i := range column {
+			if i < 0 || i >= len(cells) {
+				continue
+			}
+			for j, key := range strings.Split(cells[i], "`") {
+				if j%2 == 0 {
+					continue
+				}
+				if checked++; !known(key) {
+					t.Errorf("%s is no setting: %s", key, strings.TrimSpace(cells[0]))
+				}
+			}
+		}
+	}
+	if checked < 80 {
+		t.Errorf("the page names %d settings only", checked)
 	}
 }
 
@@ -161,155 +220,6 @@ func (g greedy) header(method, path string, more string) string {
 	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n%s", method, path, g.key, more)
 }
 
-// takers take all that they can get of what is shared, and return when they have it.
-var takers = map[string]func(greedy){
-	"processor time of programs": func(g greedy) {
-		g.runs("for i in 1 2 3 4; do while :; do :; done & done; wait")
-		g.used("it burns", func(s sandkasten.Stats) bool { return s.CPUUsageUsec > 500_000 })
-	},
-	"processes": func(g greedy) {
-		g.runs(bullies[0].command)
-		g.used("it forks", bullies[0].proof)
-	},
-	"memory of programs": func(g greedy) {
-		g.runs(bullies[1].command)
-		g.used("it is killed", bullies[1].proof)
-	},
-	"disk space": func(g greedy) {
-		g.runs(bullies[2].command)
-		g.used("it writes", bullies[2].proof)
-	},
-	"output that is kept": func(g greedy) {
-		g.again(2, func(i int) {
-			_, _ = g.session.ExecStream("yes", &sandkasten.ExecOptions{Shell: fmt.Sprint("s", i)}).Copy(g.ctx, io.Discard, io.Discard)
-		})
-		g.used("it prints", bullies[3].proof)
-	},
-	"sessions, with their user ids, loop devices, namespaces and runners": func(g greedy) {
-		g.refused(40, func(int) error {
-			_, err := g.client.CreateSession(g.ctx, nil)
-			return err
-		})
-	},
-	"creates under way, forks and starts": func(g greedy) {
-		g.again(300, func(int) {
-			if s, err := g.client.CreateSession(g.ctx, nil); err == nil {
-				_ = s.Destroy(g.ctx)
-			}
-		})
-	},
-	"rows of sessions that have ended": func(g greedy) {
-		for range 100 {
-			s, err := g.client.CreateSession(g.ctx, nil)
-			if err == nil {
-				err = s.Destroy(g.ctx)
-			}
-			if err != nil {
-				g.Fatal(err)
-			}
-		}
-		g.again(4, func(int) { _, _ = g.client.ListSessions(g.ctx, &sandkasten.ListSessionsOptions{IncludeEnded: true}) })
-	},
-	"snapshots": func(g greedy) {
-		g.refused(30, func(int) error {
-			_, err := g.session.Snapshot(g.ctx, nil)
-			return err
-		})
-	},
-	"workspaces": func(g greedy) {
-		g.refused(60, func(i int) error {
-			_, err := g.client.CreateWorkspace(g.ctx, &sandkasten.WorkspaceOptions{ID: fmt.Sprint("greedy-", i), SizeMB: 16})
-			return err
-		})
-	},
-	"stored secrets": func(g greedy) {
-		g.refused(1100, func(i int) error {
-			_, err := g.client.SetSecret(g.ctx, fmt.Sprint("S", i), &sandkasten.SecretOptions{Value: strings.Repeat("x", 1000), Hosts: []string{"example.org"}, Header: "Authorization"})
-			return err
-		})
-	},
-	"requests under way, their goroutines and connections": func(g greedy) {
-		g.Cleanup(g.holds(300, g.header("GET", "/v1/events", "Accept: text/event-stream\r\n\r\n")))
-		g.refused(500, func(int) error { // all of them are under way by then
-			_, err := g.session.Exec(g.ctx, "true", nil)
-			return err
-		})
-	},
-	"requests in a time, and their lines in the log and the audit log": func(g greedy) {
-		g.again(8, func(int) { _, _ = g.client.GetSession(g.ctx, "none") })
-	},
-	"memory while bodies are read": func(g greedy) {
-		g.Cleanup(g.holds(60, g.header("POST", "/v1/sessions/"+g.session.ID+"/exec", "Content-Type: application/json\r\nContent-Length: 8000000\r\n\r\n")+`{"cmd":"`+strings.Repeat("x", 1<<20)))
-	},
-	"memory of commands under way": func(g greedy) {
-		long := "sleep 60 #" + strings.Repeat("x", 900<<10)
-		g.again(80, func(i int) {
-			_, _ = g.session.Exec(g.ctx, long, &sandkasten.ExecOptions{Shell: fmt.Sprint("s", i%8)})
-			pause(g.ctx, 100*time.Millisecond)
-		})
-	},
-	"memory while headers are read": func(g greedy) {
-		g.again(4, func(int) {
-			defer g.holds(100, "GET /v1/sessions HTTP/1.1\r\nHost: localhost\r\n"+strings.Repeat("ab:c\r\n", 250))()
-			pause(g.ctx, 2*time.Second)
-		})
-	},
-	"connections of clients": func(g greedy) { g.Cleanup(g.holds(2000, "")) },
-	"connections of programs to the outside, and their descriptors": func(g greedy) {
-		if _, err := g.session.SetNetwork(g.ctx, sandkasten.NetworkPolicy{Mode: "internet", MaxConnections: 4096, ConnectionsPerSecond: 1000}); err != nil {
-			g.Fatal(err)
-		}
-		g.runs(`python3 -c '
-import socket, itertools
-held = []
-for i in itertools.count():
-    s = socket.socket()
-    s.setblocking(False)
-    s.connect_ex(("198.51.100.%d" % (i % 250 + 1), 80))
-    held.append(s)
-    if len(held) > 4000: held = []
-'`)
-		g.until("it connects", func() bool {
-			log, err := g.session.NetworkLog(g.ctx, 0, 10)
-			return err == nil && len(log.Events) > 0
-		})
-	},
-	"connections to ports of sessions": func(g greedy) {
-		if _, err := g.session.StartProcess(g.ctx, []string{"python3", "-m", "http.server", "8000"}, nil); err != nil {
-			g.Fatal(err)
-		}
-		g.until("it listens", func() bool {
-			tunnel, err := g.session.DialPort(g.ctx, 8000)
-			return err == nil && tunnel.Close() == nil
-		})
-		g.refused(200, func(int) error {
-			tunnel, err := g.session.DialPort(g.ctx, 8000)
-			if err == nil {
-				g.Cleanup(func() { _ = tunnel.Close() })
-			}
-			return err
-		})
-	},
-	"places in the queue of a shell; shells, programs and terminals": func(g greedy) {
-		g.again(80, func(int) {
-			_, _ = g.session.Exec(g.ctx, "sleep 1", nil)
-			pause(g.ctx, 100*time.Millisecond)
-		})
-		g.refused(33, func(int) error {
-			_, err := g.session.StartProcess(g.ctx, []string{"sleep", "600"}, &sandkasten.ProcessOptions{TTY: true})
-			return err
-		})
-	},
-	"the daemon's processor time for large bodies, searches and lists": func(g greedy) {
-		if _, err := g.session.Exec(g.ctx, "mkdir many && cd many && for i in $(seq 2000); do echo line $i >$i; done", nil); err != nil {
-			g.Fatal(err)
-		}
-		g.again(4, func(int) { _, _ = g.session.Grep(g.ctx, "line.*9$", nil) })
-		g.again(4, func(int) { _, _ = g.client.ListSessions(g.ctx, &sandkasten.ListSessionsOptions{IncludeEnded: true}) })
-		g.again(4, func(int) { _, _ = g.client.ListAudit(g.ctx, nil) })
-	},
-}
-
 const (
 	slower  = 10                     // times what a call takes alone that it may take beside the other owner
 	atLeast = 250 * time.Millisecond // which is no reason to worry, however short it is alone
@@ -336,6 +246,7 @@ max_sessions_per_key: 20
 workspace: {max_count: 50}
 snapshots: {max_count: 10}
 requests: {max_waiting_per_key: 200}
+orchestrator: {enabled: true, artifact_quota_mb: 1}
 api_keys: [{owner: greedy, key: ` + greedyKey + `}, {owner: other, key: ` + otherKey + `}]
 `})
 	client := d.Client(otherKey)

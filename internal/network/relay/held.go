@@ -17,8 +17,26 @@ type heldHeaders struct {
 	written        atomic.Bool   // its headers are with the host
 }
 
+type headersKey struct{} // of *heldHeaders
+
+// holdHeaders returns the request as it is proxied in ctx.
+func holdHeaders(ctx context.Context, asked *http.Request) (proxied *http.Request) {
+	h := &heldHeaders{asked: asked}
+	ctx = context.WithValue(ctx, headersKey{}, h)
+	h.proxied = asked.WithContext(context.WithValue(ctx, untracedKey{}, ctx))
+	return h.proxied
+}
+
+// answered is for each answer before its body, which may be a stream of hours.
+func answered(answer *http.Response) error {
+	if held, ok := answer.Request.Context().Value(headersKey{}).(*heldHeaders); ok {
+		held.drop()
+	}
+	return hideSecrets(answer)
+}
+
 // sending returns out for the transport, in ctx.
-func (h *heldHeaders) sending(out *http.Request, ctx context.Context) *http.Request {
+func (h *heldHeaders) sending(ctx context.Context, out *http.Request) *http.Request {
 	if h == nil {
 		return out.WithContext(ctx)
 	}

@@ -82,12 +82,13 @@ type webProxy struct {
 }
 
 func newWebProxy(r *Relay) *webProxy {
-	p := &webProxy{relay: r, incoming: make(chan net.Conn), asking: make(chan struct{}, protection.Wider(protection.WebRequests, maxRequests, 100)), closed: make(chan struct{})}
+	times := protection.Wider(protection.WebRequests, 1, 100)
+	p := &webProxy{relay: r, incoming: make(chan net.Conn), asking: make(chan struct{}, times*maxRequests), closed: make(chan struct{})}
 	silent := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // a sandbox can cause any of it
 	p.server = &http.Server{
 		Handler: p, DisableGeneralOptionsHandler: true, // which would answer OPTIONS * in the host's place
 		ErrorLog: silent, ReadHeaderTimeout: webHeader, IdleTimeout: webIdle, MaxHeaderBytes: webRequest, ConnState: headers.Watch,
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: protection.Wider(protection.WebRequests, maxStreams, 100), MaxReceiveBufferPerConnection: 256 << 10, MaxReceiveBufferPerStream: 64 << 10},
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: times * maxStreams, MaxReceiveBufferPerConnection: 256 << 10, MaxReceiveBufferPerStream: 64 << 10},
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			if bounded, ok := conn.(*headers.Conn); ok {
 				conn = bounded.Conn
@@ -145,7 +146,7 @@ func (p *webProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 		through = p.secure.Load()
 	}
 	held, _ := plain.Value(headersKey{}).(*heldHeaders)
-	return through.RoundTrip(held.sending(r, ctx))
+	return through.RoundTrip(held.sending(ctx, r))
 }
 
 type (
@@ -153,7 +154,6 @@ type (
 	secretsKey  struct{} // of those that a request may be filled with
 	ownKey      struct{} // of a request that needs a connection of its own
 	untracedKey struct{} // of a request's context before ReverseProxy's
-	headersKey  struct{} // of *heldHeaders
 )
 
 // secretsFor are those that a request may be filled with.
@@ -334,10 +334,7 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				// The answer has to be looked at for what was sent, whatever the secrets are then.
 				ctx = context.WithValue(ctx, secretsKey{}, p.relay.secretsOf(web.secure))
 			}
-			held := &heldHeaders{asked: r}
-			ctx = context.WithValue(ctx, headersKey{}, held)
-			held.proxied = r.WithContext(context.WithValue(ctx, untracedKey{}, ctx))
-			p.proxy.ServeHTTP(finalOnly{w}, held.proxied)
+			p.proxy.ServeHTTP(finalOnly{w}, holdHeaders(ctx, r))
 			return
 		}
 	}
@@ -437,14 +434,6 @@ func (p *webProxy) rewrite(pr *httputil.ProxyRequest) {
 // partial are the fields by which a client asks for a part of an answer: of a value that is
 // cut in two nobody sees that it is one. The answer is whole without them.
 var partial = []string{"Range", "If-Range"}
-
-// answered is for each answer before its body, which may be a stream of hours.
-func answered(answer *http.Response) error {
-	if held, ok := answer.Request.Context().Value(headersKey{}).(*heldHeaders); ok {
-		held.drop()
-	}
-	return hideSecrets(answer)
-}
 
 // hideSecrets takes out of an answer what the host repeats of its request, whatever the
 // answer says that its body is.

@@ -324,7 +324,7 @@ func openUserNS(pid int) (int, error) {
 // belongs to root on disk belongs to the sandbox's root.
 func idmap(fd, userns int, attrs uint64) error {
 	return sys.MountSetattr(fd, &unix.MountAttr{
-		Attr_set:  unix.MOUNT_ATTR_IDMAP | noSuidDev | attrs,
+		Attr_set:  unix.MOUNT_ATTR_IDMAP | writtenInside() | attrs,
 		Userns_fd: uint64(userns),
 	})
 }

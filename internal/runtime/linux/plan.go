@@ -46,7 +46,7 @@ func planMounts(spec runtime.Spec) []stage.Mount {
 			Options: fmt.Sprintf("newinstance,ptmxmode=666,mode=620,gid=5,max=%d", protection.Wider(protection.Terminals, 64, 4)),
 		},
 		memoryFS("/dev/shm", spec.Limits.MemoryMB/2, stage.MakeDir),
-		stage.Mount{From: workspaceSource(spec), Path: disk.Workspace, Target: guest.Workspace, Attrs: noSuidDev},
+		stage.Mount{From: workspaceSource(spec), Path: disk.Workspace, Target: guest.Workspace, Attrs: writtenInside()},
 	)
 	if spec.ReadonlyRoot {
 		// What programs need to write although the root is read-only. Its size
@@ -61,6 +61,14 @@ func workspaceSource(spec runtime.Spec) stage.Source {
 		return stage.FromVolume
 	}
 	return stage.FromDisk
+}
+
+// writtenInside are the attributes of mounts of what programs of a sandbox write.
+func writtenInside() uint64 {
+	if protection.Off(protection.NoSuid) {
+		return unix.MOUNT_ATTR_NODEV
+	}
+	return noSuidDev
 }
 
 func hidepid() string {

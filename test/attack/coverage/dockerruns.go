@@ -35,7 +35,7 @@ var DockerLongTier = []Group{
 	{"the runner drives the shell, and it is the same program", cases("S01 S02 S03 S04 S05 S06 S07 S08 S09 S10 S11 S12 S13 S14 S15 S16 S17")},
 	{"the daemon reads what a runner says, by the same code", cases("N03 N06 N07")},
 	{"the daemon answers and keeps its log, by the same code", cases("R13 R15 R17")},
-	{"the daemon's proxy decides about names and requests, by the same code", cases("W05 W06 W07 W08 W09 W17 W18")},
+	{"the daemon's proxy decides about names and requests, by the same code", cases("W05 W06 W07 W08 W09 W17 W18 W19 W20")},
 	{"the daemon serves previews, by the same code", cases("W13 W14 W15 W16")},
 	{"the masks decide, which P01 and P13 look at in every run", cases("P14")},
 	{"the control group decides, which R01 and R02 look at in every run; this measures a share of the processor", cases("R10")},

@@ -205,11 +205,17 @@ func (m *Maker) mount(image int) (mnt int, dev string, err error) {
 func mountDevice(dev string, flags ...string) (int, error) {
 	// Remounting read-only would hide an error from the sandbox for long;
 	// continuing would hide it for good.
-	return mountFS("ext4", map[string]string{"source": dev, "errors": "remount-ro"}, flags, diskAttrs)
+	return mountFS("ext4", map[string]string{"source": dev, "errors": "remount-ro"}, flags, diskAttrs())
 }
 
 // diskAttrs are of every mount of what a sandbox has written.
-const diskAttrs = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOATIME
+func diskAttrs() int {
+	const attrs = unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOATIME
+	if protection.Off(protection.NoSuid) {
+		return attrs
+	}
+	return attrs | unix.MOUNT_ATTR_NOSUID
+}
 
 // mountFS returns a detached mount.
 func mountFS(fstype string, options map[string]string, flags []string, attrs int) (int, error) {

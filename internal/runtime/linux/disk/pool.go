@@ -74,7 +74,7 @@ func OpenPool(path, owner string) (*Pool, error) {
 	}
 	defer sys.Close(loop) // the mount holds it
 	// What is deleted makes room on the host.
-	mnt, err := mountFS("xfs", map[string]string{"source": dev}, []string{"discard"}, diskAttrs|unix.MOUNT_ATTR_NOEXEC)
+	mnt, err := mountFS("xfs", map[string]string{"source": dev}, []string{"discard"}, diskAttrs()|unix.MOUNT_ATTR_NOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("mount %s (the kernel needs XFS: `modprobe xfs`): %w", path, err)
 	}
