@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
@@ -218,5 +219,16 @@ func TestMends(t *testing.T) {
 				t.Errorf("%s: %q, grave %v: %+v", name, d.Command, d.Grave, d)
 			}
 		}
+	}
+}
+
+// Of a driver that does not answer nothing is known, and that is all that is said.
+func TestSilentDriver(t *testing.T) {
+	rows := Rows{Exists: true, Sessions: []session.Session{{ID: "x", Sandbox: "far_x", State: session.Running}}}
+	away := errdefs.New(errdefs.Unavailable, "the driver far does not answer")
+	found := Found{Reserved: func(runtime.ID) bool { return false }, Silent: map[string]error{"far": away}}
+	all := Compare(rows, found)
+	if len(all) != 1 || all[0].What != "driver" || all[0].Where != "far" || all[0].Found != "the driver far does not answer" {
+		t.Errorf("%+v", all)
 	}
 }

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -58,6 +59,48 @@ func TestDriver(t *testing.T) {
 	if s := d.create(t, session.CreateRequest{}); s.Driver() != "other" {
 		t.Errorf("of the default driver: %s", s.Driver())
 	}
+}
+
+// TestWorkspacesOfAnotherDriver: the default driver need not keep workspaces, nor have the
+// images of the others.
+func TestWorkspacesOfAnotherDriver(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, func(o *session.Options) {
+		o.Driver = multidriver.New(map[string]runtime.Driver{runtime.Native: h.driver, "other": runtimetest.NewLocal(t)}, "other")
+		o.Drivers, o.WorkspaceDriver = []string{runtime.Native, "other"}, "other"
+		o.Workspaces = workspaces.WorkspaceOptions{Store: o.Store.(workspaces.WorkspaceStore), PersistByDefault: true}
+		o.ImagesOf = func(driver string) session.ImageResolver {
+			if driver == "other" {
+				return ownImages{}
+			}
+			return o.Images
+		}
+	})
+	if s := d.create(t, session.CreateRequest{}); s.Driver() != runtime.Native || s.WorkspaceID != "" {
+		t.Errorf("%s has workspace %q", s.Sandbox, s.WorkspaceID)
+	}
+	if s := d.create(t, session.CreateRequest{Image: "theirs", WorkspaceID: "w"}); s.Driver() != "other" || s.WorkspaceID != "w" {
+		t.Errorf("%s has workspace %q", s.Sandbox, s.WorkspaceID)
+	}
+	if s := d.create(t, session.CreateRequest{Image: "theirs", Driver: "other"}); s.WorkspaceID == "" {
+		t.Errorf("%s has no workspace", s.Sandbox)
+	}
+	_, err := d.Sessions.Create(t.Context(), everyone, session.CreateRequest{Driver: runtime.Native, WorkspaceID: "w"})
+	if got, ok := errors.AsType[*errdefs.Error](err); !ok || got.Code != errdefs.Unimplemented || !strings.Contains(got.Message, "driver other") {
+		t.Errorf("of the driver that has none: %v", err)
+	}
+	_, err = d.Sessions.Create(t.Context(), everyone, session.CreateRequest{Driver: "other"})
+	wantCode(t, err, errdefs.NotFound)
+}
+
+// ownImages are those of a driver that finds them itself.
+type ownImages struct{}
+
+func (ownImages) Resolve(_ context.Context, name string) (string, error) {
+	if name != "theirs" {
+		return "", errdefs.New(errdefs.NotFound, "no image %q", name)
+	}
+	return runtimetest.LocalImage, nil
 }
 
 // TestDiskWithoutLimit: nobody is promised a limit that does not hold.

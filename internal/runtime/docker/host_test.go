@@ -155,6 +155,9 @@ func checkRemote(t *testing.T, o Options) {
 		t.Errorf("%q", got)
 	}
 	wantNoNamespace(t, x, "reached over the network")
+	if !d.Remote() {
+		t.Error("this host is asked for room on the engine's")
+	}
 }
 
 // TestSSHRefused: what ssh says is what the operator is told.

@@ -194,6 +194,16 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// An engine at a socket is on this host; any other has a host of its own.
+func TestRemote(t *testing.T) {
+	for host, want := range map[string]bool{"unix:///nowhere/s": false, "tcp://127.0.0.1:1": true} {
+		d := offline(t, func(o *Options) { o.Host = host })
+		if got := d.Remote(); got != want || d.Admit(t.Context()) != nil {
+			t.Errorf("%s: remote is %v", host, got)
+		}
+	}
+}
+
 // TestUnavailable: whatever is asked of an engine that is not there, the answer
 // is to try later.
 func TestUnavailable(t *testing.T) {
