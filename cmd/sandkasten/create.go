@@ -180,7 +180,9 @@ func expiryOf(s sandkasten.SessionInfo) string {
 // cuts off, so that it can be asked for again; we ask, to remove it.
 func createSession(ctx context.Context, a *cli.App, cl *sandkasten.Client, o *sandkasten.CreateOptions) (*sandkasten.Session, error) {
 	o.IdempotencyKey = rand.Text()
+	stop := networks.SayWhileAsked(ctx, a, cl, o, 2*time.Second)
 	s, err := cl.CreateSession(ctx, o)
+	stop()
 	if err == nil || ctx.Err() == nil {
 		return s, err
 	}

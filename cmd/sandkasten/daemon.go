@@ -88,12 +88,12 @@ func configFlag(a *cli.App) string {
 	if a.Config == "" {
 		return ""
 	}
-	return " --config " + quote(a.Config)
+	return " --config " + cli.Quote(a.Config)
 }
 
 // self is how the user called us.
 func self() string {
-	name := quote(os.Args[0])
+	name := cli.Quote(os.Args[0])
 	if _, ok := os.LookupEnv("SUDO_USER"); ok {
 		return "sudo " + name
 	}
@@ -103,7 +103,7 @@ func self() string {
 func printHint(w io.Writer, sandkasten, url, image, keyFile string) error {
 	key := "KEY=...   # api_key of the configuration"
 	if keyFile != "" {
-		key = fmt.Sprintf("KEY=$(sudo cat %s)", quote(keyFile))
+		key = fmt.Sprintf("KEY=$(sudo cat %s)", cli.Quote(keyFile))
 	}
 	first, missing := "", ""
 	if image == "" {

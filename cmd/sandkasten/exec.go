@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/networks"
@@ -55,7 +54,7 @@ that a program inside cannot move the cursor, fill the clipboard or type for you
 }
 
 func (c execCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	if err := refuseBytes(c.Command); err != nil {
+	if err := cli.RefuseBytes(c.Command); err != nil {
 		return cli.NotRun(err)
 	}
 	s := cl.Session(c.Session)
@@ -111,16 +110,6 @@ func resultOf(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd string
 	return r, err
 }
 
-// refuseBytes refuses a command that the API cannot be told: it is text.
-func refuseBytes(words []string) error {
-	for _, word := range words {
-		if !utf8.ValidString(word) {
-			return cli.Wrong(`a command is text, and %q has bytes that are not UTF-8: write the command as one line, and such bytes in it as $'caf\xe9'`, word)
-		}
-	}
-	return nil
-}
-
 // commandLine makes one line for the shell. A single word is one already;
 // several are quoted, so that they arrive as they are.
 func commandLine(words []string) string {
@@ -132,20 +121,9 @@ func commandLine(words []string) string {
 	}
 	quoted := make([]string, len(words))
 	for i, w := range words {
-		quoted[i] = quote(w)
+		quoted[i] = cli.Quote(w)
 	}
 	return strings.Join(quoted, " ")
-}
-
-// quote writes a word so that a shell reads exactly it.
-func quote(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@%+,", r)
-	}
-	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // runIn streams one command's output. When we are told to stop, so is the

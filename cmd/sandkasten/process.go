@@ -66,7 +66,7 @@ func programOf(words []string, argv bool) []string {
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	}
-	if argv || len(words) != 1 || quote(words[0]) == words[0] {
+	if argv || len(words) != 1 || cli.Quote(words[0]) == words[0] {
 		return words
 	}
 	return []string{"sh", "-c", words[0]}

@@ -75,7 +75,7 @@ func (c runCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 // prepare reads what the command needs, before a session is made for it, and
 // returns what runs it.
 func (c runCmd) prepare(a *cli.App) (func(context.Context, *sandkasten.Session) error, error) {
-	if err := refuseBytes(c.Command); err != nil {
+	if err := cli.RefuseBytes(c.Command); err != nil {
 		return nil, err
 	}
 	switch {

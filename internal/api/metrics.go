@@ -41,7 +41,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 // statusLabel is a status as a label. A program in a sandbox may answer with any
 // number; those that nobody has given a meaning are one.
 func statusLabel(status int) string {
-	if http.StatusText(status) == "" {
+	if http.StatusText(status) == "" && status != statusClientGone {
 		return "other"
 	}
 	return strconv.Itoa(status)

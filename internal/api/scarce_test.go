@@ -108,3 +108,12 @@ func TestConnectionsLeaveDescriptors(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusLabels: who left is told from servers in sandboxes that answer with any number.
+func TestStatusLabels(t *testing.T) {
+	for status, want := range map[int]string{200: "200", 503: "503", statusClientGone: "499", 299: "other", 999: "other"} {
+		if got := statusLabel(status); got != want {
+			t.Errorf("%d is %s, want %s", status, got, want)
+		}
+	}
+}

@@ -141,7 +141,8 @@ func (f *firstLine) Write(p []byte) (int, error) {
 
 // Scanner marks percent signs that begin no escape in the path of a request line, as its
 // bytes come, so that net/http takes the request. The zero value waits for the beginning of
-// a line.
+// a line. Of a request that was sent ahead of the answer to the one before, it may take what
+// the server has not read ahead for one, if that begins like "POST /".
 type Scanner struct {
 	at      place
 	refused bool

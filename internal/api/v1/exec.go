@@ -108,7 +108,7 @@ type Text struct {
 	Output         string `json:"output" doc:"Standard output and standard error together." example:"hi\n"`
 	OutputEncoding string `json:"output_encoding" enum:"utf-8,base64" doc:"base64: the output is not valid UTF-8. output_base64 has its bytes, and output has U+FFFD for what is wrong."`
 	OutputBase64   string `json:"output_base64,omitempty"`
-	Truncated      bool   `json:"truncated" doc:"Something is missing from output. A line in it says where and how much."`
+	Truncated      bool   `json:"truncated" doc:"Something is missing from output. A line in it says where and how much, but for what a control string without an end hides."`
 	DroppedBytes   int64  `json:"dropped_bytes" doc:"How much is missing."`
 }
 

@@ -451,4 +451,12 @@ func TestOnlyWhatIsBehindAPortIsLeftAlone(t *testing.T) {
 			t.Errorf("%s: %d, and the server inside sees %q", target, answer.StatusCode, line)
 		}
 	}
+	// A link with a token is not followed out of the prefix.
+	p := s.preview(t, path, port)
+	for rest, want := range map[string]string{"/a": path + "/ports/" + port + "/a", "/../../../x": "", "/%2e%2e/x": ""} {
+		answer := s.say(t, "GET "+path+"/ports/"+port+rest+"?preview_token="+p.Token+" HTTP/1.1\r\nHost: "+parseURL(t, s.URL).Host+"\r\nSec-Fetch-Mode: navigate\r\n\r\n")
+		if got := answer.Header.Get("Location"); got != want {
+			t.Errorf("a link to %s leads to %q", rest, got)
+		}
+	}
 }

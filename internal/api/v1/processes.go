@@ -82,7 +82,7 @@ type ProcessResponse struct {
 	OutputEncoding string  `json:"output_encoding,omitempty" enum:"base64"`
 	OutputBase64   string  `json:"output_base64,omitempty"`
 
-	Truncated    bool   `json:"truncated" doc:"Something is missing from the output. A line in it says where and how much."`
+	Truncated    bool   `json:"truncated" doc:"Something is missing from the output. A line in it says where and how much, but for what a control string without an end hides."`
 	DroppedBytes int64  `json:"dropped_bytes" doc:"How much is missing."`
 	OutputBytes  int64  `json:"output_bytes" doc:"All that it wrote, before anything was taken out."`
 	OutputFile   string `json:"output_file,omitempty" doc:"Where all of the output is, if the request asked for it."`

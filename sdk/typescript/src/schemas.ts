@@ -810,7 +810,7 @@ export interface components {
              */
             state: "queued" | "running" | "ended";
             timedOut: boolean;
-            /** @description Something is missing from output. A line in it says where and how much. */
+            /** @description Something is missing from output. A line in it says where and how much, but for what a control string without an end hides. */
             truncated: boolean;
             /** @description The process has a terminal. */
             tty?: boolean;
@@ -1003,7 +1003,7 @@ export interface components {
             signal?: number;
             /** @description The same as cause timeout. */
             timedOut: boolean;
-            /** @description Something is missing from output. A line in it says where and how much. */
+            /** @description Something is missing from output. A line in it says where and how much, but for what a control string without an end hides. */
             truncated: boolean;
             /** @description Of a process. */
             usage?: components["schemas"]["Usage"];
@@ -2464,7 +2464,7 @@ export interface components {
             stdoutEncoding?: "base64";
             /** @description The same as cause timeout. */
             timedOut: boolean;
-            /** @description Something is missing from the output. A line in it says where and how much. */
+            /** @description Something is missing from the output. A line in it says where and how much, but for what a control string without an end hides. */
             truncated: boolean;
             usage?: components["schemas"]["Usage"];
         };

@@ -307,7 +307,8 @@ class ExecResult(OutputBytes):
     """The same as cause timeout."""
 
     truncated: bool
-    """Something is missing from output. A line in it says where and how much."""
+    """Something is missing from output. A line in it says where and how much, but for what a control
+    string without an end hides."""
 
     usage: Usage | None = None
     """Of a process."""
@@ -446,7 +447,8 @@ class ExecDetail(OutputBytes):
     timed_out: bool
 
     truncated: bool
-    """Something is missing from output. A line in it says where and how much."""
+    """Something is missing from output. A line in it says where and how much, but for what a control
+    string without an end hides."""
 
     tty: bool | None = None
     """The process has a terminal."""
@@ -525,7 +527,8 @@ class ProcessResult(ProcessBytes):
     """The same as cause timeout."""
 
     truncated: bool
-    """Something is missing from the output. A line in it says where and how much."""
+    """Something is missing from the output. A line in it says where and how much, but for what a control
+    string without an end hides."""
 
     usage: Usage | None = None
 
