@@ -80,6 +80,14 @@ func stream(text, encoded string, most int, how string) (shown string, lossy, cu
 	return shown, lossy, cut, nil
 }
 
+// exactBytes is base64 of an output that is not shown as it is, and else empty.
+func exactBytes(text, encoded string) string {
+	if encoded == "" && strings.ContainsRune(text, 0) {
+		return base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	return encoded
+}
+
 // readable is text with one U+FFFD for each run of bytes that are none. NUL is none: JSON
 // writes six characters for it.
 func readable(data []byte) (text string, lossy bool) {

@@ -40,8 +40,8 @@ func writeTool(ctx context.Context, c *call) (any, error) {
 		}
 	}
 	mode, err := strconv.ParseUint(orElse(c.text("mode"), "0644"), 8, 32)
-	if err != nil || mode > 0o777 {
-		return nil, wrongInput(`mode must be octal permissions, such as "0644" or "0755"`)
+	if err != nil || mode == 0 || mode > 0o777 {
+		return nil, wrongInput(`mode must be octal permissions, such as "0644" or "0755"; for others use sandbox_exec with chmod`)
 	}
 	place, err := workspacePath("path", c.text("path"))
 	if err != nil {
@@ -54,18 +54,21 @@ func writeTool(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := keepsBytes(ctx, session, place, c.text("contents")); err != nil {
+	if err := keepsBytes(ctx, session, place, c.text("contents"), "send contents_b64, or change it with sandbox_exec, as with sed or python3"); err != nil {
 		return nil, err
 	}
 	options := sandkasten.WriteOptions{Mode: fs.FileMode(mode), Create: !c.flag("overwrite", true)}
 	if err := session.Write(ctx, place, bytes.NewReader(content), &options); err != nil {
 		return nil, err
 	}
-	return struct {
-		OK        bool   `json:"ok"`
-		Path      string `json:"path"`
-		SizeBytes int    `json:"size_bytes"`
-	}{true, place, len(content)}, nil
+	return fileAnswer{true, place, int64(len(content))}, nil
+}
+
+// fileAnswer is about a file that was written.
+type fileAnswer struct {
+	OK        bool   `json:"ok"`
+	Path      string `json:"path"`
+	SizeBytes int64  `json:"size_bytes"`
 }
 
 type entry struct {
@@ -136,20 +139,33 @@ func deleteTool(ctx context.Context, c *call) (any, error) {
 	found, err := session.Stat(ctx, place, nil)
 	switch {
 	case hasReason(err, sandkasten.ReasonNoSuchFile):
+		return nothingDeleted(place), nil
 	case err != nil:
 		return nil, err
 	case found.IsDir() && !recursive:
 		return nil, wrongInput("%s is a directory: send recursive true to delete it with all that is in it", relative(place))
 	default:
 		err = session.Remove(ctx, place, &sandkasten.RemoveOptions{Recursive: recursive})
-		if err != nil && !hasReason(err, sandkasten.ReasonNoSuchFile) {
+		if hasReason(err, sandkasten.ReasonNoSuchFile) {
+			return nothingDeleted(place), nil
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
-	return struct {
-		OK      bool   `json:"ok"`
-		Deleted string `json:"deleted"`
-	}{true, place}, nil
+	return deleteAnswer{OK: true, Deleted: place}, nil
+}
+
+type deleteAnswer struct {
+	OK      bool   `json:"ok"`
+	Deleted string `json:"deleted"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// nothingDeleted is the answer where nothing was at a path. It is no error: the path is as
+// it was to be.
+func nothingDeleted(place string) deleteAnswer {
+	return deleteAnswer{Hint: "nothing is deleted: there is no " + relative(place) + "; see what is there with sandbox_fs_list"}
 }
 
 func editTool(ctx context.Context, c *call) (any, error) {
@@ -160,7 +176,7 @@ func editTool(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := keepsBytes(ctx, session, place, c.text("new")); err != nil {
+	if err := keepsBytes(ctx, session, place, c.text("old")+c.text("new"), "send old and new without it, change it with sandbox_exec, as with sed or python3, or write contents_b64"); err != nil {
 		return nil, err
 	}
 	done, err := session.Edit(ctx, place, c.text("old"), c.text("new"), &sandkasten.EditOptions{Count: int(c.number("count", 1))})
@@ -168,12 +184,14 @@ func editTool(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	diff, cut := shorten(done.Diff, c.set.opts.MaxBytes/2, "sandbox_fs_read shows the file")
-	return struct {
-		OK        bool   `json:"ok"`
-		Replaced  int    `json:"replaced"`
-		Diff      string `json:"diff"`
-		Truncated bool   `json:"truncated,omitempty"`
-	}{true, done.Replaced, diff, cut || done.DiffTruncated}, nil
+	return editAnswer{true, done.Replaced, diff, cut || done.DiffTruncated}, nil
+}
+
+type editAnswer struct {
+	OK        bool   `json:"ok"`
+	Replaced  int    `json:"replaced"`
+	Diff      string `json:"diff"`
+	Truncated bool   `json:"truncated,omitempty"`
 }
 
 func stageTool(ctx context.Context, c *call) (any, error) {
@@ -193,11 +211,7 @@ func stageTool(ctx context.Context, c *call) (any, error) {
 	if err := session.Write(ctx, place, content, &sandkasten.WriteOptions{Size: size, Mode: 0o644}); err != nil {
 		return nil, err
 	}
-	return struct {
-		OK        bool   `json:"ok"`
-		Path      string `json:"path"`
-		SizeBytes int64  `json:"size_bytes"`
-	}{true, place, size}, nil
+	return fileAnswer{true, place, size}, nil
 }
 
 func publishTool(ctx context.Context, c *call) (any, error) {
@@ -214,9 +228,11 @@ func publishTool(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return struct {
-		OK        bool   `json:"ok"`
-		FileKey   string `json:"file_key"`
-		SizeBytes int64  `json:"size_bytes"`
-	}{true, key, size}, nil
+	return publishAnswer{true, key, size}, nil
+}
+
+type publishAnswer struct {
+	OK        bool   `json:"ok"`
+	FileKey   string `json:"file_key"`
+	SizeBytes int64  `json:"size_bytes"`
 }

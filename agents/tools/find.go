@@ -28,6 +28,13 @@ func (m match) size() int {
 	return size
 }
 
+type grepAnswer struct {
+	Matches   []match `json:"matches"`
+	Binary    int     `json:"binary_files_skipped,omitempty"`
+	Truncated bool    `json:"truncated,omitempty"`
+	Hint      string  `json:"hint,omitempty"`
+}
+
 func grepTool(ctx context.Context, c *call) (any, error) {
 	session, place, err := c.at(ctx, "path")
 	if err != nil {
@@ -41,12 +48,7 @@ func grepTool(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := struct {
-		Matches   []match `json:"matches"`
-		Binary    int     `json:"binary_files_skipped,omitempty"`
-		Truncated bool    `json:"truncated,omitempty"`
-		Hint      string  `json:"hint,omitempty"`
-	}{Matches: []match{}, Binary: found.Binary, Truncated: found.Truncated}
+	answer := grepAnswer{Matches: []match{}, Binary: found.Binary, Truncated: found.Truncated}
 	total := 0
 	for _, m := range found.Matches {
 		text, _ := shorten(m.Text, 500, "a long line")

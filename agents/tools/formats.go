@@ -38,8 +38,10 @@ type anthropicTool struct {
 
 type mcpTool struct {
 	Name        string          `json:"name"`
+	Title       string          `json:"title"`
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"inputSchema"`
+	Output      json.RawMessage `json:"outputSchema"`
 	Annotations mcpAnnotations  `json:"annotations"`
 }
 
@@ -60,7 +62,9 @@ func Definitions(format Format, list []Tool) (json.RawMessage, error) {
 		case Anthropic:
 			all[i] = anthropicTool{t.Name, t.Description, t.Schema()}
 		case MCP:
-			all[i] = mcpTool{t.Name, t.Description, t.Schema(), mcpAnnotations{ReadOnly: t.ReadOnly, Destructive: t.Destructive}}
+			all[i] = mcpTool{
+				t.Name, t.Title, t.Description, t.Schema(), t.Output(), mcpAnnotations{ReadOnly: t.ReadOnly, Destructive: t.Destructive, Idempotent: t.Idempotent},
+			}
 		default:
 			return nil, fmt.Errorf("the format %q must be one of openai, anthropic and mcp", string(format))
 		}

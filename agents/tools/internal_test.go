@@ -118,7 +118,7 @@ func TestOutputIsText(t *testing.T) {
 }
 
 func TestWhatIsReadAsText(t *testing.T) {
-	for data, want := range map[string]bool{"": true, "plain": true, "caf\xe9 is good": true, "\xe9\xea\xeb": false, "a\x00bcdefghijklmnop": false, "\ufffd\ufffd": true, "\xff12345678": false} {
+	for data, want := range map[string]bool{"": true, "plain": true, "caf\xe9 is good": true, "\xe9\xea\xeb": false, "a\x00bcdefghijklmnop": false, "\ufffd\ufffd": true, "\xff12345678": false, "\xff123456789": false, "\xff1234567890": true} {
 		if got := isText([]byte(data)); got != want {
 			t.Errorf("%q: %t", data, got)
 		}
@@ -191,5 +191,35 @@ func TestErrorsForModelsNameNoRoutes(t *testing.T) {
 		if err := json.Unmarshal(got.JSON, &answer); err != nil || answer.Error != "t: "+want {
 			t.Errorf("%s (%v)", got.JSON, err)
 		}
+	}
+}
+
+// Half of a surrogate pair is found wherever it is, and only there.
+func TestHalfOfASurrogatePair(t *testing.T) {
+	for text, want := range map[string]bool{
+		`"plain"`: false, `"\ud83d\ude00"`: false, `"\\ud800"`: false, `"\\\\ud800"`: false, `"\ufffd"`: false, `{"a":["\ud83d\ude00\ud83d\ude00"]}`: false,
+		`"\ud800"`: true, `"\udc00"`: true, `"\ud800\ud800\udc00"`: true, `"\ud83d\ude00\ude00"`: true, `"\\\ud800"`: true, `"\ud800\n"`: true, `["a",{"\udbffb":1}]`: true,
+	} {
+		if got := hasHalfPair([]byte(text)); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+}
+
+// A run has its bytes if they are asked for, and only where its output is no text.
+func TestBytesOfARun(t *testing.T) {
+	a := runAnswer{Limits: runLimits{MaxStdoutBytes: 300}}
+	result := sandkasten.ProcessResult{Stdout: "caf\ufffd", StdoutBase64: base64.StdEncoding.EncodeToString([]byte("caf\xe9")), Stderr: "a\x00" + strings.Repeat("x", 400)}
+	for asked, c := range map[bool]struct {
+		stdout string
+		stderr int
+	}{false: {"", 0}, true: {"Y2Fm6Q==", 400}} {
+		got, err := a.with(result, "", asked)
+		if err != nil || got.StdoutB64 != c.stdout || len(got.StderrB64) != c.stderr || !got.Lossy || (got.Hint == "") != asked {
+			t.Errorf("asked %t: %+v, %v", asked, got, err)
+		}
+	}
+	if got, err := a.with(sandkasten.ProcessResult{Stdout: "plain"}, "", true); err != nil || got.StdoutB64 != "" || got.Lossy {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

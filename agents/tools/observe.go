@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 )
 
@@ -18,7 +19,7 @@ type Outcome struct {
 	ExecID    string
 	Cause     string // of the end of a command, unless it exited by itself
 	Code      string // of the error; empty is none
-	Bytes     int    // of the answer
+	Bytes     int    // of the answer, pictures in base64 included, as a model is given it
 }
 
 // Observer is told of each call, for spans and counts. The call goes on with the
@@ -40,6 +41,9 @@ func outcome(result Result, args map[string]any) Outcome {
 	// All answers are objects of ours, and a field of another kind is not one of these.
 	_ = json.Unmarshal(result.JSON, &said)
 	o := Outcome{SandboxID: said.SandboxID, ExecID: said.ExecID, Cause: said.Cause, Bytes: len(result.JSON)}
+	for _, image := range result.Images {
+		o.Bytes += base64.StdEncoding.EncodedLen(len(image.Data))
+	}
 	if result.IsError {
 		o.Code = said.Code
 	}

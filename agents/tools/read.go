@@ -64,7 +64,7 @@ func readFile(ctx context.Context, session *sandkasten.Session, place string, of
 		text, lossy := readable(part)
 		a.Contents, a.Lossy = &text, lossy
 		if lossy {
-			a.Hint = strings.TrimPrefix(a.Hint+"; U+FFFD stands for bytes that are no text: change the file with sandbox_exec", "; ")
+			a.Hint = strings.TrimPrefix(a.Hint+"; U+FFFD stands for bytes that are no text: send texts without it to sandbox_fs_edit, or change the file with sandbox_exec", "; ")
 		}
 		return a, nil
 	}
@@ -73,7 +73,7 @@ func readFile(ctx context.Context, session *sandkasten.Session, place string, of
 	return a, nil
 }
 
-// isText reports whether bytes are read as text: without NUL, and at least nine of ten
+// isText reports whether bytes are read as text: without NUL, and more than nine of ten
 // characters are some.
 func isText(data []byte) bool {
 	odd, all := 0, 0
@@ -87,27 +87,49 @@ func isText(data []byte) bool {
 		}
 		rest = rest[size:]
 	}
-	return odd*10 <= all
+	return odd == 0 || odd*10 < all
 }
 
-// keepsBytes refuses to write U+FFFD into a file that has bytes for which a read has shown
-// it: they would be lost.
-func keepsBytes(ctx context.Context, session *sandkasten.Session, place, text string) error {
+// keepsBytes refuses to use U+FFFD of a file that has bytes for which a read has shown it:
+// they would be lost, or are not found. How says what to do instead.
+func keepsBytes(ctx context.Context, session *sandkasten.Session, place, text, how string) error {
 	if !strings.ContainsRune(text, utf8.RuneError) {
 		return nil
 	}
-	reader, err := session.Read(ctx, place, &sandkasten.ReadOptions{MaxBytes: maxRead})
+	reader, err := session.Read(ctx, place, nil)
 	if err != nil {
 		return nil //nolint:nilerr // there is nothing to lose, or the write will say what is wrong
 	}
-	data, err := io.ReadAll(reader)
+	whole, err := isUTF8(reader)
 	if err = errors.Join(err, reader.Close()); err != nil {
 		return err
 	}
-	if utf8.Valid(wholeRunes(data)) {
+	if whole {
 		return nil
 	}
-	return wrongInput("%s has bytes that are no text, and U+FFFD would replace them: write contents_b64, or change the file with sandbox_exec, as with sed or python3", relative(place))
+	return wrongInput("%s has bytes that are no text, which a read shows as U+FFFD: %s", relative(place), how)
+}
+
+// isUTF8 reports whether all that is read is.
+func isUTF8(r io.Reader) (bool, error) {
+	buffer, kept := make([]byte, 64<<10), 0
+	for {
+		n, err := r.Read(buffer[kept:])
+		part := buffer[:kept+n]
+		if err == nil {
+			part = wholeRunes(part)
+		}
+		if !utf8.Valid(part) {
+			return false, nil
+		}
+		if errors.Is(err, io.EOF) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		kept = copy(buffer, buffer[len(part):kept+n])
+	}
 }
 
 // wholeRunes leaves out a character that is cut at the end.

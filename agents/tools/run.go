@@ -30,6 +30,8 @@ type runAnswer struct {
 	DurationMS int64     `json:"duration_ms"`
 	Stdout     string    `json:"stdout"`
 	Stderr     string    `json:"stderr"`
+	StdoutB64  string    `json:"stdout_b64,omitempty"` // of what is no text, where bytes are asked for
+	StderrB64  string    `json:"stderr_b64,omitempty"`
 	Lossy      bool      `json:"lossy,omitempty"`
 	Truncated  bool      `json:"truncated,omitempty"`
 	Error      string    `json:"error,omitempty"`
@@ -86,7 +88,7 @@ func runTool(ctx context.Context, c *call) (answer any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.with(result, missingNetwork(ctx, session, result.ExitCode, result.Stdout+result.Stderr))
+	return a.with(result, missingNetwork(ctx, session, result.ExitCode, result.Stdout+result.Stderr), c.flag("bytes", false))
 }
 
 // runSession makes the sandbox of a run. Where nobody has chosen an image it is the one
@@ -121,7 +123,8 @@ func (c *call) runFiles(code string) (map[string]string, error) {
 	return files, nil
 }
 
-func (a runAnswer) with(result sandkasten.ProcessResult, hint string) (any, error) {
+// with adds how the run ended, and the bytes of what is no text if they are asked for.
+func (a runAnswer) with(result sandkasten.ProcessResult, hint string, exact bool) (runAnswer, error) {
 	const print = "print less"
 	var lossy, errLossy, cut, errCut bool
 	var err, stderrErr error
@@ -142,6 +145,17 @@ func (a runAnswer) with(result sandkasten.ProcessResult, hint string) (any, erro
 		a.Error = orElse(hint, "the program failed; see stderr")
 		if result.Signal > 0 {
 			a.Error = fmt.Sprintf("the program was ended by signal %d", result.Signal)
+		}
+	}
+	switch {
+	case exact:
+		a.StdoutB64, a.StderrB64 = exactBytes(result.Stdout, result.StdoutBase64), exactBytes(result.Stderr, result.StderrBase64)
+	case a.Lossy:
+		a.Hint = "U+FFFD stands for bytes that are no text. bytes true has them."
+	}
+	for _, encoded := range []*string{&a.StdoutB64, &a.StderrB64} {
+		if most := a.Limits.MaxStdoutBytes / 3 * 4; len(*encoded) > most { // of bytes that begin it
+			*encoded, a.Truncated = (*encoded)[:most], true
 		}
 	}
 	return a, errors.Join(err, stderrErr)

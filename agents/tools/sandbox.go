@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/sdk/go"
@@ -14,6 +15,7 @@ type openAnswer struct {
 	Workdir   string `json:"workdir"`
 	Created   bool   `json:"created"`
 	Network   string `json:"network"`
+	Hint      string `json:"hint,omitempty"`
 }
 
 // key is the name of the call's session in its scope.
@@ -59,11 +61,37 @@ func openTool(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, created, err := c.open(ctx, key, c.options())
+	options := c.options()
+	info, created, err := c.open(ctx, key, options)
 	if err != nil {
 		return nil, err
 	}
-	return newOpenAnswer(info, created), nil
+	answer := newOpenAnswer(info, created)
+	if other := c.notAsAsked(info, options); !created && len(other) > 0 {
+		answer.Hint = "This sandbox was there already, with " + strings.Join(other, ", ") + " of its own: send another session_key for a new one as you asked."
+	}
+	return answer, nil
+}
+
+// notAsAsked names what the call asks of a new sandbox and the one that is there does not have.
+func (c *call) notAsAsked(info sandkasten.SessionInfo, asked sandkasten.CreateOptions) []string {
+	var other []string
+	add := func(name string, differs bool) {
+		if differs {
+			other = append(other, name)
+		}
+	}
+	add("an image", c.text("image") != "" && info.Image != asked.Image)
+	add("a network", c.text("network") != "" && info.NetworkMode != asked.NetworkMode)
+	add("a workspace", c.text("workspace") != "" && info.WorkspaceID != asked.WorkspaceID)
+	limits, _ := c.args["limits"].(map[string]any)
+	_, cpu := limits["cpu_millicores"]
+	_, memory := limits["memory_mb"]
+	_, disk := limits["workspace_mb"]
+	_, ttl := limits["timeout_seconds"]
+	add("limits", cpu && info.Limits.CPU != asked.CPU || memory && info.Limits.MemoryMB != asked.MemoryMB ||
+		disk && info.Limits.DiskMB != asked.DiskMB || ttl && info.TTLSeconds != int64(asked.TTL/time.Second))
+	return other
 }
 
 func newOpenAnswer(info sandkasten.SessionInfo, created bool) openAnswer {
@@ -81,7 +109,7 @@ func closeTool(ctx context.Context, c *call) (any, error) {
 	remove, told := c.args["delete_workspace"].(bool)
 	if told && !remove {
 		_, err = session.Stop(ctx)
-		return okAnswer{OK: true, Hint: "its files are kept for a while; sandbox_open with the same session_key goes on with them"}, err
+		return closeAnswer{OK: true, WorkspaceKept: true, Hint: "its files are kept for a while; sandbox_open with the same session_key goes on with them"}, err
 	}
 	info, err := session.Refresh(ctx)
 	if err != nil {
@@ -94,15 +122,24 @@ func closeTool(ctx context.Context, c *call) (any, error) {
 	if told && info.WorkspaceID != "" {
 		err = c.set.opts.Client.DeleteWorkspace(ctx, info.WorkspaceID, nil)
 		if errors.Is(err, sandkasten.ErrConflict) {
-			return okAnswer{OK: true, Hint: "its workspace stays: another sandbox uses it"}, nil
+			return closeAnswer{OK: true, WorkspaceKept: true, Hint: "its workspace stays: another sandbox uses it"}, nil
 		}
 	}
-	return okAnswer{OK: true}, err
+	return closeAnswer{OK: true, WorkspaceKept: !told && info.WorkspaceID != ""}, err
 }
 
-type okAnswer struct {
-	OK   bool   `json:"ok"`
-	Hint string `json:"hint,omitempty"`
+type closeAnswer struct {
+	OK            bool   `json:"ok"`
+	WorkspaceKept bool   `json:"workspace_kept,omitempty"`
+	Hint          string `json:"hint,omitempty"`
+}
+
+type portAnswer struct {
+	Port      int       `json:"port"`
+	URL       string    `json:"url"`
+	ExpiresAt time.Time `json:"expires_at"`
+	Listening bool      `json:"listening"`
+	Hint      string    `json:"hint,omitempty"`
 }
 
 func exposeTool(ctx context.Context, c *call) (any, error) {
@@ -115,13 +152,7 @@ func exposeTool(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := struct {
-		Port      int       `json:"port"`
-		URL       string    `json:"url"`
-		ExpiresAt time.Time `json:"expires_at"`
-		Listening bool      `json:"listening"`
-		Hint      string    `json:"hint,omitempty"`
-	}{Port: port, URL: preview.URL, ExpiresAt: preview.ExpiresAt}
+	answer := portAnswer{Port: port, URL: preview.URL, ExpiresAt: preview.ExpiresAt}
 	ports, err := session.ListPorts(ctx)
 	if err != nil {
 		return nil, err
@@ -144,11 +175,13 @@ func snapshotTool(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return struct {
-		SnapshotID string `json:"snapshot_id"`
-		Scope      string `json:"scope"`
-		SizeBytes  int64  `json:"size_bytes"`
-	}{saved.ID, saved.Scope, saved.SizeBytes}, nil
+	return snapshotAnswer{saved.ID, saved.Scope, saved.SizeBytes}, nil
+}
+
+type snapshotAnswer struct {
+	SnapshotID string `json:"snapshot_id"`
+	Scope      string `json:"scope"`
+	SizeBytes  int64  `json:"size_bytes"`
 }
 
 // asOf has a session be made with what another one was opened with: its files may need its

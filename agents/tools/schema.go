@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Types of fields, as JSON schema names them.
@@ -106,6 +109,9 @@ func decode(fields []field, args json.RawMessage) (map[string]any, error) {
 	if text == "" || text == "null" {
 		text = "{}"
 	}
+	if !utf8.ValidString(text) {
+		return nil, wrongInput("the arguments must be UTF-8; send bytes that are no text as base64, where a tool takes it")
+	}
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &raw); err != nil {
 		return nil, wrongInput("the arguments must be one JSON object; send %s, and less in one call if they were cut", example(fields))
@@ -119,6 +125,9 @@ func decodeFields(fields []field, raw map[string]json.RawMessage, prefix string)
 		known[i] = f.name
 	}
 	for _, name := range sortedKeys(raw) {
+		if hasHalfPair(raw[name]) {
+			return nil, wrongInput("%s%s holds half of a surrogate pair, which is no character: leave it out, or send bytes as base64 where a tool takes it", prefix, name)
+		}
 		if !slices.Contains(known, name) {
 			return nil, wrongInput("there is no field %s%s%s; the fields are %s", prefix, name, meant(name, known), strings.Join(known, ", "))
 		}
@@ -172,6 +181,31 @@ func (f field) decode(text json.RawMessage, prefix string) (any, error) {
 		return nil, wrongInput("%s must be an object, such as %s", name, example(f.fields))
 	}
 	return decodeFields(f.fields, value, name+".")
+}
+
+// hasHalfPair reports whether valid JSON has half of a surrogate pair, which encoding/json
+// would replace with U+FFFD. The API refuses it, too.
+func hasHalfPair(text []byte) bool {
+	unit := func(at int) rune { // of the escape \uXXXX there, or 0
+		if at+6 > len(text) || text[at] != '\\' || text[at+1] != 'u' {
+			return 0
+		}
+		n, _ := strconv.ParseUint(string(text[at+2:at+6]), 16, 16) // valid JSON has four digits
+		return rune(n)
+	}
+	for at := 0; at < len(text); at++ {
+		if text[at] != '\\' {
+			continue
+		}
+		if first := unit(at); utf16.IsSurrogate(first) {
+			if utf16.DecodeRune(first, unit(at+6)) == utf8.RuneError {
+				return true
+			}
+			at += 10 // the second one ends with the next step
+		}
+		at++ // what is escaped
+	}
+	return false
 }
 
 // decodeTexts reads an array of strings. A null in it is no string.

@@ -28,6 +28,7 @@ import (
 // Tool is one tool as a model sees it.
 type Tool struct {
 	Name        string
+	Title       string // for people
 	Description string
 	ReadOnly    bool // it changes nothing
 	Destructive bool // it may remove or replace what is there
@@ -35,6 +36,7 @@ type Tool struct {
 
 	needsFiles bool // only with a FileStore
 	input      []field
+	answer     any // a zero value of what handle returns
 	handle     func(ctx context.Context, c *call) (any, error)
 }
 
@@ -46,6 +48,9 @@ func (t Tool) hasField(name string) bool {
 func (t Tool) Schema() json.RawMessage {
 	return encode(objectSchema(t.input))
 }
+
+// Output is the JSON schema of the tool's answers, errors included.
+func (t Tool) Output() json.RawMessage { return encode(answerSchema(t.answer)) }
 
 // FileStore holds files that must not pass through the model.
 type FileStore interface {

@@ -33,6 +33,7 @@ type answer struct {
 	Status    string
 	ExitCode  *int `json:"exit_code"`
 	Stdout    *string
+	StdoutB64 string `json:"stdout_b64"`
 	Lossy     bool
 	Stderr    *string
 	Output    string
@@ -133,6 +134,7 @@ func (a *agent) try(tool string, args map[string]any) (got answer, failed bool) 
 	if err := json.Unmarshal(result.JSON, &got); err != nil {
 		a.t.Errorf("%s: %v: %s", tool, err, result.JSON)
 	}
+	conforms(a.t, tool, result.JSON)
 	return got, result.IsError
 }
 
@@ -227,6 +229,9 @@ func commands(a *agent, id string) {
 	if !log.Lossy || !log.Truncated || !strings.HasPrefix(log.Output, "caf\ufffd begin\n") || !strings.HasSuffix(log.Output, "FINAL\n") {
 		t.Errorf("a long log with an odd byte: %d bytes, %q", len(log.Output), log.Hint)
 	}
+	if exact := a.call("sandbox_exec_read", in(id, m{"exec_id": log.ExecID, "bytes": true})); len(exact.Chunks) == 0 || !strings.HasPrefix(exact.Chunks[0].TextB64, "Y2Fm6SBiZWdpbgo") {
+		t.Errorf("its bytes: %.300v", exact)
+	}
 	a.refused("It is timeout_seconds", "sandbox_exec", in(id, m{"cmd": []string{"true"}, "timeout_seconds": 3600}))
 	a.refused("It is the field workspace", "sandbox_open", m{"session_key": "other", "workspace": "a b"})
 	a.refused("limits.timeout_seconds", "sandbox_open", m{"session_key": "other", "limits": m{"timeout_seconds": 31536000}})
@@ -249,7 +254,12 @@ func commands(a *agent, id string) {
 	}
 	a.refused("contents_b64", "sandbox_fs_write", in(id, m{"path": "latin", "contents": *latin.Contents}))
 	a.refused("contents_b64", "sandbox_fs_edit", in(id, m{"path": "latin", "old": "good", "new": "\ufffd"}))
+	a.refused("contents_b64", "sandbox_fs_edit", in(id, m{"path": "latin", "old": "caf\ufffd", "new": "tea"}))
 	a.call("sandbox_fs_edit", in(id, m{"path": "latin", "old": "good", "new": "fine"}))
+	if kept := a.call("sandbox_exec", in(id, m{"cmd": []string{"sh", "-c", "od -An -tx1 latin; head -c 5000000 /dev/zero | tr '\\0' a > far; printf '\\351' >> far"}})); !strings.HasPrefix(text(kept.Stdout), " 63 61 66 e9 20 69 73 20 66 69 6e 65 0a") {
+		t.Errorf("an edit beside an odd byte has left %+v", kept)
+	}
+	a.refused("contents_b64", "sandbox_fs_write", in(id, m{"path": "far", "contents": "\ufffd"}))
 	a.call("sandbox_fs_write", in(id, m{"path": "marked", "contents": "\ufffd"}))
 	a.call("sandbox_fs_write", in(id, m{"path": "marked", "contents": "\ufffd\ufffd"}))
 	a.call("sandbox_shell", in(id, m{"command": "cd /tmp; X=kept"}))
@@ -350,7 +360,9 @@ func files(a *agent, id string) {
 	if gone := a.call("sandbox_fs_delete", in(id, m{"path": "sub", "recursive": true})); !gone.OK || gone.Deleted != "/workspace/sub" {
 		t.Errorf("deleted %+v", gone)
 	}
-	a.call("sandbox_fs_delete", in(id, m{"path": "never-was"}))
+	if none := a.call("sandbox_fs_delete", in(id, m{"path": "never-was"})); none.OK || none.Deleted != "" || none.Hint == "" {
+		t.Errorf("deleted %+v", none)
+	}
 	a.refused("sandbox_fs_list", "sandbox_fs_read", in(id, m{"path": "sub/test.sh"}))
 	a.refused("sandbox_fs_list", "sandbox_fs_read", in(id, m{"path": "."}))
 	a.call("sandbox_exec", in(id, m{"cmd": []string{"ln", "-s", "/etc/passwd", "link"}}))
@@ -426,6 +438,10 @@ func runs(a *agent) {
 	}
 	if python := a.call("sandbox_run", m{"code": "print(6 * 7)"}); !python.OK || python.Runtime != "python" || text(python.Stdout) != "42\n" {
 		t.Errorf("run %+v", python)
+	}
+	odd := a.call("sandbox_run", m{"runtime": "bash", "code": `printf 'caf\351\n'`, "bytes": true})
+	if !odd.OK || text(odd.Stdout) != "caf\ufffd\n" || !odd.Lossy || odd.StdoutB64 != "Y2Fm6Qo=" {
+		t.Errorf("run %+v", odd)
 	}
 	bad := a.call("sandbox_run", m{"runtime": "bash", "code": "exit 7"})
 	if bad.OK || *bad.ExitCode != 7 || bad.Error == "" {

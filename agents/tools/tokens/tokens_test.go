@@ -3,6 +3,7 @@
 package tokens
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/tiktoken-go/tokenizer"
@@ -23,6 +24,11 @@ func TestDefinitionsFitTheBudget(t *testing.T) {
 			text, err := tools.Definitions(format, tools.All())
 			if err != nil {
 				t.Fatal(err)
+			}
+			if format == tools.MCP { // clients give models no schemas of answers
+				for _, tool := range tools.All() {
+					text = bytes.Replace(text, append([]byte(`"outputSchema":`), tool.Output()...), []byte(`"outputSchema":{}`), 1)
+				}
 			}
 			ids, _, err := codec.Encode(string(text))
 			if err != nil {
