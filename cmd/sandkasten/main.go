@@ -100,7 +100,7 @@ type commands struct {
 
 func main() {
 	ctx, stop := untilSignal()
-	a := &cli.App{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Environ: os.Environ()}
+	a := &cli.App{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Environ: os.Environ(), Version: thisBuild().Version}
 	code := run(ctx, a, os.Args[1:])
 	stop()
 	os.Exit(code)

@@ -30,6 +30,7 @@ type App struct {
 	Out     *os.File
 	Err     io.Writer
 	Environ []string // of this process, as os.Environ has it
+	Version string   // of this program
 	Flags
 
 	HasFlag func(name string) bool // of the command that runs; nil is none

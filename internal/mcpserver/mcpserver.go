@@ -48,7 +48,10 @@ type Options struct {
 	// ScopeArgument offers the field scope. The sets must take it, too.
 	ScopeArgument bool
 	Files         bool // the sets have a store of files
-	Log           *slog.Logger
+	// Alone is a transport whose requests stand alone, as those over HTTP of protocols before
+	// 2026-07-28: there is nothing by which a client could be told of changes.
+	Alone bool
+	Log   *slog.Logger
 }
 
 // New returns a server.
@@ -57,7 +60,7 @@ func New(o Options) *mcp.Server {
 	closed := false
 	for _, t := range tools.Offered(o.ScopeArgument, o.Files) {
 		s.mcp.AddTool(&mcp.Tool{
-			Name: t.Name, Description: t.Description, InputSchema: t.Schema(),
+			Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: t.Schema(), OutputSchema: t.Output(),
 			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: t.ReadOnly, DestructiveHint: &t.Destructive, IdempotentHint: t.Idempotent, OpenWorldHint: &closed},
 		}, s.call)
 	}
@@ -75,12 +78,29 @@ func NewListener(o Options) *mcp.Server { return newServer(o).mcp }
 
 func newServer(o Options) *server {
 	s := &server{opts: o}
-	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "sandkasten", Title: "Sandkasten", Version: o.Version}, &mcp.ServerOptions{
-		Instructions: instructions, Logger: o.Log,
-		Capabilities:     &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{Subscribe: true}},
-		SubscribeHandler: s.subscribe, UnsubscribeHandler: s.unsubscribe, SetCacheable: forOneReader,
-	})
+	options := &mcp.ServerOptions{
+		Instructions: instructions, Logger: o.Log, SetCacheable: forOneReader,
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{Subscribe: !o.Alone}},
+	}
+	if !o.Alone {
+		options.SubscribeHandler, options.UnsubscribeHandler = s.subscribe, s.unsubscribe
+	}
+	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "sandkasten", Title: "Sandkasten", Version: o.Version}, options)
+	s.mcp.AddReceivingMiddleware(refuseUnannounced, endWithRequest)
 	return s
+}
+
+// refuseUnannounced refuses methods of capabilities that the server does not announce. The
+// library answers some of them with an empty list.
+func refuseUnannounced(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		for _, group := range []string{"prompts/", "logging/", "completion/"} {
+			if strings.HasPrefix(method, group) {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("%s: this server has tools and resources only", method)}
+			}
+		}
+		return next(ctx, method, req)
+	}
 }
 
 // forOneReader marks what is read and listed: all of it takes a key, and whoever stands between

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -17,14 +16,6 @@ import (
 // maxSubscriptions bounds the files that one connection follows: each is a watch in
 // its sandbox.
 const maxSubscriptions = 32
-
-type headerKey struct{}
-
-// WithHeader has requests with this context know the header of the one over HTTP that
-// brought them, where the protocol's library does not hand it on.
-func WithHeader(ctx context.Context, header http.Header) context.Context {
-	return context.WithValue(ctx, headerKey{}, header)
-}
 
 // subscriptions are the files that connections follow.
 type subscriptions struct {
@@ -98,20 +89,9 @@ func (s *subscriptions) removeAll(session *mcp.ServerSession) {
 	delete(s.all, session)
 }
 
-// errNoConnection is a client of an earlier protocol over HTTP, whose requests stand
-// alone here: there is nothing that it could be told by.
-var errNoConnection = &jsonrpc.Error{
-	Code:    jsonrpc.CodeMethodNotFound,
-	Message: "over HTTP this server tells of changes by subscriptions/listen of the protocol 2026-07-28; read the file again instead, or use `sandkasten mcp`",
-}
-
 // subscribe follows a file.
 func (s *server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
-	if req.Extra != nil && req.Extra.Header != nil {
-		return errNoConnection
-	}
-	header, _ := ctx.Value(headerKey{}).(http.Header)
-	set, err := s.set(req.ClientInfo(), &mcp.RequestExtra{Header: header})
+	set, err := s.set(req.ClientInfo(), &mcp.RequestExtra{Header: headerOf(ctx)})
 	if err != nil {
 		return resourceError(req.Params.URI, err)
 	}

@@ -112,6 +112,9 @@ func mcpSession(t *testing.T, transport func(scope string) mcp.Transport, scope 
 		t.Fatal(err)
 	}
 	for _, tool := range list.Tools {
+		if schema, _ := tool.OutputSchema.(map[string]any); tool.Title == "" || schema["type"] != "object" {
+			t.Errorf("%s has the title %q and answers %v", tool.Name, tool.Title, tool.OutputSchema)
+		}
 		if tool.Name == "sandbox_fs_read" && !tool.Annotations.ReadOnlyHint || tool.Name == "sandbox_fs_delete" && !*tool.Annotations.DestructiveHint {
 			t.Errorf("%s has the hints %+v", tool.Name, tool.Annotations)
 		}
@@ -343,6 +346,31 @@ func TestFilesOfTheDaemon(t *testing.T) {
 		if resp.StatusCode != want {
 			t.Errorf("downloaded with %d, want %d", resp.StatusCode, want)
 		}
+	}
+}
+
+// What a script asks by a pipe that ends with its last question is answered.
+func TestQuestionsOfAPipe(t *testing.T) {
+	t.Parallel()
+	d := blackbox.Start(t, blackbox.Options{})
+	cmd := command(d, "mcp", "--scope", "agent:pipe")
+	cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"pipe","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"sandbox_run","arguments":{"runtime":"bash","code":"sleep 1; echo in-a-sandbox"}}}
+{"jsonrpc":"2.0","id":3,"method":"ping"}
+`)
+	out, err := cmd.Output()
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if err != nil || len(lines) != 3 || !strings.Contains(string(out), "in-a-sandbox") || !regexp.MustCompile(`"serverInfo":\{[^}]*"version":"[^"]`).Match(out) {
+		t.Errorf("%v: %s", err, out)
+	}
+	seen := map[float64]bool{}
+	for _, line := range lines {
+		var answer struct{ ID float64 }
+		if err := json.Unmarshal([]byte(line), &answer); err != nil || seen[answer.ID] {
+			t.Errorf("%s: %v", line, err)
+		}
+		seen[answer.ID] = true
 	}
 }
 

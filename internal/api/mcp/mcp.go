@@ -37,6 +37,16 @@ const url = "http://localhost"
 // listens is the method of a request that follows files.
 const listens = "subscriptions/listen"
 
+// listening is the first version of the protocol whose clients over HTTP can be told of
+// changes. All versions are dates.
+const listening = "2026-07-28"
+
+// serverKind is what sets the servers apart that requests are given.
+type serverKind struct {
+	scoped bool // the request says its scope
+	alone  bool // the protocol has nothing by which a client is told of changes
+}
+
 // New returns the surface.
 func New(o Options) api.Surface {
 	s := &surface{http: &http.Client{Transport: o.Transport}, calls: newCalls(o.Registry), sets: make(map[caller]*tools.Set)}
@@ -44,23 +54,24 @@ func New(o Options) api.Surface {
 		s.files = files{o.Files}
 	}
 	// A request that says its scope is held to it.
-	scoped := mcpserver.New(mcpserver.Options{Version: o.Version, Sets: s.set, Files: o.Files != nil, Log: o.Log})
-	free := mcpserver.New(mcpserver.Options{Version: o.Version, Sets: s.set, ScopeArgument: true, Files: o.Files != nil, Log: o.Log})
+	servers := map[serverKind]*mcp.Server{}
+	for _, kind := range []serverKind{{}, {scoped: true}, {alone: true}, {scoped: true, alone: true}} {
+		servers[kind] = mcpserver.New(mcpserver.Options{
+			Version: o.Version, Sets: s.set, ScopeArgument: !kind.scoped, Alone: kind.alone, Files: o.Files != nil, Log: o.Log,
+		})
+	}
 	streamable := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
 		if r.Header.Get("Mcp-Method") == listens { // the library compares it with the body
 			return mcpserver.NewListener(mcpserver.Options{Version: o.Version, Sets: s.set, Log: o.Log})
 		}
-		if r.Header.Get(mcpserver.ScopeHeader) != "" {
-			return scoped
-		}
-		return free
+		return servers[serverKind{scoped: r.Header.Get(mcpserver.ScopeHeader) != "", alone: r.Header.Get("Mcp-Protocol-Version") < listening}]
 	}, &mcp.StreamableHTTPOptions{
 		Stateless: true, Logger: o.Log,
 		PropagateRequestCancellation: true, // a client that goes away ends its call
 		DisableLocalhostProtection:   true, // hosts and origins are checked before, for all surfaces
 	})
 	handler := rpcErrors(func(w http.ResponseWriter, r *http.Request) {
-		streamable.ServeHTTP(w, r.WithContext(mcpserver.WithHeader(r.Context(), r.Header)))
+		streamable.ServeHTTP(w, mcpserver.WithRequest(r))
 	})
 	routes := []api.Route{
 		{Pattern: "POST /mcp", Scope: api.Key, Class: api.Long, Acts: true, Tokens: described, Handler: handler},

@@ -14,7 +14,9 @@ import (
 
 // calls makes a span of each call of a tool, and counts it.
 type calls struct {
-	errors   *prometheus.CounterVec // nil without metrics
+	calls    *prometheus.CounterVec // nil without metrics, as are the others
+	bytes    *prometheus.CounterVec
+	errors   *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 }
 
@@ -23,6 +25,12 @@ func newCalls(registry prometheus.Registerer) *calls {
 		return &calls{}
 	}
 	c := &calls{
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sandkasten_tool_calls_total", Help: "Calls of tools of agents, by tool and outcome: ok or refused.",
+		}, []string{"tool", "outcome"}),
+		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sandkasten_tool_answer_bytes_total", Help: "Bytes that tools of agents have answered for models to read, by tool.",
+		}, []string{"tool"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sandkasten_tool_errors_total", Help: "Calls of tools of agents that could not be done, by tool and code.",
 		}, []string{"tool", "code"}),
@@ -31,7 +39,7 @@ func newCalls(registry prometheus.Registerer) *calls {
 			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 30, 120, 600},
 		}, []string{"tool"}),
 	}
-	registry.MustRegister(c.errors, c.duration)
+	registry.MustRegister(c.calls, c.bytes, c.errors, c.duration)
 	return c
 }
 
@@ -50,8 +58,12 @@ func (c *calls) observe(ctx context.Context, call tools.CallInfo) (context.Conte
 			return
 		}
 		c.duration.WithLabelValues(call.Tool).Observe(time.Since(begun).Seconds())
+		c.bytes.WithLabelValues(call.Tool).Add(float64(o.Bytes))
+		outcome := "ok"
 		if o.Code != "" {
+			outcome = "refused"
 			c.errors.WithLabelValues(call.Tool, o.Code).Inc()
 		}
+		c.calls.WithLabelValues(call.Tool, outcome).Inc()
 	}
 }

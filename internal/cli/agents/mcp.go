@@ -66,9 +66,9 @@ func (c MCPCmd) Run(ctx context.Context, a *cli.App) (err error) {
 		server.options.Files = store
 	}
 	m := mcpserver.New(mcpserver.Options{
-		Sets: server.set, ScopeArgument: server.options.ScopeArgument, Files: server.options.Files != nil,
+		Version: a.Version, Sets: server.set, ScopeArgument: server.options.ScopeArgument, Files: server.options.Files != nil,
 	})
-	err = m.Run(ctx, &mcp.IOTransport{Reader: a.In, Writer: a.Out})
+	err = m.Run(ctx, mcpserver.Stdio(a.In, a.Out))
 	if errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed) { // the client has gone
 		return nil
 	}
