@@ -25,6 +25,7 @@ func TestPolicies(t *testing.T) {
 		"listed names are reached and others are not": testListedNames, "a change cuts what it does not allow": testChangeCuts,
 		"more can be allowed": testMoreIsAllowed, "the log goes on over a stop": testLog, "mode none resolves nothing": testNone,
 		"the keys ceiling holds": testCeiling, "two modes that differ are refused": testTwoModes, "datagrams": testDatagrams, "hosts own and private": testAddresses,
+		"hints of tools": testHints,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, w) })
 	}
