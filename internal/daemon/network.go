@@ -12,6 +12,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/drivers"
+	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/network/groups"
 	"github.com/sandkasten/sandkasten/internal/network/hostcas"
@@ -51,6 +52,14 @@ func networkOptions(cfg config.Config, rows *store.Store, set *drivers.Set, log 
 	}
 	for name, policy := range cfg.Network.Images {
 		o.Images[name] = networkPolicy(policy)
+	}
+	for alias, name := range images.Aliases() { // an image has one policy by all of its names
+		if _, ok := cfg.Network.Images[alias]; ok {
+			continue
+		}
+		if policy, ok := o.Images[name]; ok {
+			o.Images[alias] = policy
+		}
 	}
 	for _, k := range cfg.APIKeys {
 		if k.Network != nil {

@@ -1,6 +1,7 @@
 package images
 
 import (
+	"maps"
 	"regexp"
 	"strings"
 
@@ -16,6 +17,15 @@ var (
 	namePat   = regexp.MustCompile(`^(?:` + host + `/)?` + component + `(?:/` + component + `)*(?::[a-z0-9_][a-z0-9._-]{0,127})?$`)
 	digestPat = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 )
+
+// aliases are other names of the images that the program's recipes make: those of the first
+// documents. An image that has such a name goes before.
+var aliases = map[string]string{
+	"sandbox-runtime:base": "base", "sandbox-runtime:python": "python", "sandbox-runtime:node": "node",
+}
+
+// Aliases are other names of images, and what they stand for where no image has them.
+func Aliases() map[string]string { return maps.Clone(aliases) }
 
 // reference is what a client may write for an image: a name, a digest, or a
 // name with the digest it must have.

@@ -152,3 +152,25 @@ func FuzzName(f *testing.F) {
 		}
 	})
 }
+
+// The names of the first documents are other names of the images of the recipes, unless an
+// image has such a name itself.
+func TestNamesOfTheFirstDocuments(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	base, python := importTar(t, s, "base", rootfs(t)), importTar(t, s, "python", rootfs(t, item{name: "python", body: "x"}))
+	own := importTar(t, s, "sandbox-runtime:node", rootfs(t, item{name: "own", body: "x"}))
+	importTar(t, s, "node", rootfs(t, item{name: "node", body: "x"}))
+	for name, want := range map[string]string{
+		"sandbox-runtime:base": base.Digest, "docker.io/sandbox-runtime:python": python.Digest, "sandbox-runtime:python@" + python.Digest: python.Digest,
+		"sandbox-runtime:node": own.Digest, "sandbox-runtime:ruby": "", "sandbox-runtime": "", "sandbox-runtime:python@" + base.Digest: "",
+	} {
+		got, err := s.Resolve(t.Context(), name)
+		if got != want || (want == "") != errdefs.Is(err, errdefs.NotFound) {
+			t.Errorf("%s is %s, %v; want %s", name, got, err, want)
+		}
+	}
+	if image, err := s.Inspect(t.Context(), "sandbox-runtime:python"); err != nil || image.Digest != python.Digest {
+		t.Errorf("%+v, %v", image, err)
+	}
+}

@@ -205,6 +205,9 @@ func (s *Store) resolve(ref reference) (string, error) {
 	if ref.name != "" {
 		data, err := smallfile.Read(s.path("names", fileOfName(ref.name)))
 		if errors.Is(err, fs.ErrNotExist) {
+			if own, ok := aliases[ref.name]; ok {
+				return s.resolve(reference{name: own, digest: ref.digest})
+			}
 			return "", unknown(ref.name)
 		}
 		if err != nil {
