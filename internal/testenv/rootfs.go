@@ -39,8 +39,8 @@ var systemd = debian{"rootfs-systemd-1", base.packages + ",systemd,e2fsprogs,ca-
 // programs has the servers, runtimes and tools of docs/programs.md beside that.
 // Packages of Java and PostgreSQL want the manual's directories.
 var programs = debian{
-	"rootfs-programs-2", base.packages + ",sudo,cron,openssh-server,openssh-client,postgresql,mariadb-server,redis-server,nginx-light,nodejs," +
-		"default-jre-headless,luajit,gdb,strace,docker.io,systemd-standalone-tmpfiles,iproute2,iputils-ping,git,curl,ca-certificates",
+	"rootfs-programs-3", base.packages + ",sudo,cron,openssh-server,openssh-client,postgresql,mariadb-server,redis-server,nginx-light,nodejs," +
+		"default-jre-headless,luajit,gdb,strace,docker.io,systemd-standalone-tmpfiles,iproute2,iputils-ping,git,curl,ca-certificates,cargo,golang-go,ruby",
 	[]string{"doc", "locale"},
 }
 
@@ -68,7 +68,7 @@ func BaseRootfs(t testing.TB) string {
 }
 
 // ProgramsRootfs returns the directory of a Debian root file system with servers,
-// language runtimes and debuggers, for the long tier: it is some 1.2 GB. The
+// language runtimes and debuggers, for the long tier: it is some 2 GB. The
 // test must have called NeedsRoot.
 func ProgramsRootfs(t testing.TB) string {
 	t.Helper()

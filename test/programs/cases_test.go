@@ -112,6 +112,17 @@ var servers = []program{
 		! ping -c 1 127.0.0.1 >/dev/null 2>&1 && echo ok`},
 	{name: "mount", does: "file systems are mounted", not: "no capability for it, and the call is refused", script: `
 		! mount -t tmpfs none /mnt 2>/dev/null && echo ok`},
+	{name: "cargo", does: "a package is made, built, tested and run", script: `
+		cd /workspace && export HOME=/tmp/cargo-home && cargo --quiet new hello && cd hello && test "$(cargo run --quiet)" = 'Hello, world!' &&
+		cargo test --quiet >/dev/null && cargo --quiet install --path . --root /tmp/cargo-out && /tmp/cargo-out/bin/hello >/dev/null && echo ok`},
+	{name: "go", does: "a module is made, built, tested and run", script: `
+		mkdir /workspace/hi && cd /workspace/hi && go mod init example.com/hi 2>/dev/null &&
+		printf 'package main\n\nfunc main() { println("hi") }\n' >main.go && printf 'package main\n\nimport "testing"\n\nfunc TestHi(t *testing.T) {}\n' >main_test.go &&
+		test "$(go run . 2>&1)" = hi && go test . >/dev/null && go build && ./hi 2>/dev/null && echo ok`},
+	{name: "gem", does: "a gem is built, installed and run", script: `
+		mkdir -p /workspace/gem/bin && cd /workspace/gem && printf '#!/usr/bin/env ruby\nputs "hi"\n' >bin/skhi && chmod 755 bin/skhi &&
+		printf 'Gem::Specification.new { |s| s.name = "skhi"; s.version = "1.0"; s.summary = "hi"; s.authors = ["a"]; s.files = ["bin/skhi"]; s.executables = ["skhi"] }\n' >skhi.gemspec &&
+		gem build --silent skhi.gemspec 2>/dev/null && gem install --silent --local ./skhi-1.0.gem && test "$(skhi)" = hi && echo ok`},
 	{name: "git", does: "a repository with commits and a clone", script: `
 		rm -rf /tmp/g /tmp/g2; git init -q /tmp/g && cd /tmp/g && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git clone -q /tmp/g /tmp/g2 && cd / && echo ok`},
 }
