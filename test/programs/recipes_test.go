@@ -48,10 +48,14 @@ func toolPackages(t *testing.T) string {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
 		for _, command := range []string{
-			"mkdir wheels packages",
-			"python3 -m pip download --quiet --disable-pip-version-check --dest wheels --only-binary=:all: --python-version 3.11 --platform manylinux2014_x86_64 --platform manylinux_2_28_x86_64 pipx==1.8.0 poetry==2.2.1",
-			"cd packages && npm pack --silent pnpm@10.18.0 yarn@1.22.22 corepack@0.34.0 @yarnpkg/cli-dist@4.10.3",
+			"mkdir -p wheels packages",
+			"python3 -m pip download --quiet --disable-pip-version-check --dest wheels --only-binary=:all: --python-version 3.11 " +
+				"--platform manylinux2014_x86_64 --platform manylinux_2_28_x86_64 --platform any pipx==1.18.4 poetry==2.5.1",
+			"cd packages && npm pack --silent pnpm@10.34.9 yarn@1.22.22 corepack@0.34.7 @yarnpkg/cli-dist@4.18.1",
 		} {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				return err
+			}
 			cmd := exec.CommandContext(ctx, "sh", "-c", command)
 			cmd.Dir = dir
 			if text, err := cmd.CombinedOutput(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -12,6 +13,7 @@ import (
 const (
 	codeParse    = -32700
 	codeRequest  = -32600
+	codeMethod   = -32601
 	codeInternal = -32603
 )
 
@@ -34,6 +36,14 @@ type errorWriter struct {
 
 	asked  head // what the client sent
 	status int  // of a refusal in plain text; 0 is none
+
+	unknown json.RawMessage // the id of a call of a method that there is not; nil is none
+}
+
+// methods are all that the server has. The library refuses a call of any other in plain text.
+var methods = []string{
+	"initialize", "ping", "server/discover", "subscriptions/listen", "tools/list", "tools/call",
+	"resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -41,6 +51,9 @@ func (e *errorWriter) WriteHeader(status int) {
 	if status >= http.StatusBadRequest && strings.HasPrefix(e.Header().Get("Content-Type"), "text/plain") {
 		e.status = status
 		e.Header().Set("Content-Type", "application/json")
+		if e.unknown = e.asked.unknownCall(); e.unknown != nil {
+			status = http.StatusOK // a call has an answer, as those have that the library knows
+		}
 	}
 	e.ResponseWriter.WriteHeader(status)
 }
@@ -51,15 +64,18 @@ func (e *errorWriter) Write(p []byte) (int, error) {
 		return e.ResponseWriter.Write(p)
 	}
 	var refusal struct {
-		Version string `json:"jsonrpc"`
-		ID      *int   `json:"id"` // null: there is no call that it answers
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"` // null where there is no call that it answers
 		Error   struct {
 			Code    int    `json:"code"`
 			Message string `json:"message"`
 		} `json:"error"`
 	}
 	refusal.Version, refusal.Error.Code, refusal.Error.Message = "2.0", codeRequest, strings.TrimSpace(string(p))
+	refusal.ID = json.RawMessage("null")
 	switch {
+	case e.unknown != nil:
+		refusal.ID, refusal.Error.Code, refusal.Error.Message = e.unknown, codeMethod, "there is no such method"
 	case e.status >= http.StatusInternalServerError:
 		refusal.Error.Code = codeInternal
 	case e.asked.isBroken():
@@ -97,3 +113,16 @@ func (h *head) Write(p []byte) (int, error) {
 
 // isBroken reports whether it is no JSON.
 func (h *head) isBroken() bool { return !h.cut && h.Len() > 0 && !json.Valid(h.Bytes()) }
+
+// unknownCall is the id of the call that it is, if the server has no such method.
+func (h *head) unknownCall() json.RawMessage {
+	var call struct {
+		Version string `json:"jsonrpc"`
+		ID      json.RawMessage
+		Method  string
+	}
+	if h.cut || json.Unmarshal(h.Bytes(), &call) != nil || call.Version != "2.0" || call.Method == "" || slices.Contains(methods, call.Method) {
+		return nil
+	}
+	return call.ID
+}

@@ -113,7 +113,8 @@ async def test_interactive_actions_talk_to_a_program(runtime: SandkastenRuntime)
     code = "import os; print(os.getcwd(), os.environ['GREETING'])"
     asked = BashAction(command=code, expect=[">>> "], is_interactive_command=True, timeout=30)
     assert (await runtime.run_in_session(asked)).output == "/tmp hello  you"
-    waits = BashAction(command="import time; time.sleep(60)", expect=[">>> "], is_interactive_command=True, timeout=1)
+    code = "import threading; threading.Event().wait(60)"
+    waits = BashAction(command=code, expect=[">>> "], is_interactive_command=True, timeout=1)
     with pytest.raises(exceptions.CommandTimeoutError):
         await runtime.run_in_session(waits)
     stopped = await runtime.run_in_session(BashInterruptAction(expect=[">>> "], timeout=30))

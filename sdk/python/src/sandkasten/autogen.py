@@ -38,7 +38,14 @@ _LANGUAGES = {
 }
 _WORKSPACE = "/workspace"
 # The codes of errors that another name, which the model writes, would not have.
-_NAME_CODES = {"invalid_argument", "permission_denied", "not_found", "conflict", "already_exists", "unprocessable"}
+_NAME_CODES = {
+    "invalid_argument",
+    "permission_denied",
+    "not_found",
+    "conflict",
+    "already_exists",
+    "unprocessable",
+}
 # A first line as "# filename: tools/plot.py" keeps the code as that file, as in AutoGen's executors.
 _FILENAME = re.compile(r"^\s*(?:#|//)\s*filename:\s*(\S+)\s*$")
 

@@ -79,8 +79,8 @@ class SandkastenRuntime(AbstractRuntime):
 
     Relative paths start at /workspace. Interactive programs, and texts to expect, have a shell
     on a terminal beside the session's shell, with the directory and the exported variables that
-    this one has; it ends when the program has ended. max_timeout_ms is the most that the daemon allows a command, which
-    one without a timeout has; with 0 such a one has the daemon's default.
+    this one has; it ends when the program has ended. max_timeout_ms is the most that the daemon
+    allows a command, which one without a timeout has; with 0 such a one has the daemon's default.
     """
 
     def __init__(
