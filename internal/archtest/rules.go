@@ -436,6 +436,7 @@ var Rules = map[string]Rule{
 	"test/blackbox":        {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go"}},
 	"test/e2e":             {TestOnly: true},
 	"test/compose":         {TestOnly: true},
+	"test/contexts":        {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox"}},
 	"test/packages":        {TestOnly: true},
 	"test/attack":          {TestOnly: true},
 	"test/attack/control":  {TestOnly: true, Ours: []string{"internal/protection", "test/attack/coverage"}},

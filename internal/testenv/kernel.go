@@ -26,9 +26,13 @@ func KernelPackages() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	pins := regexp.MustCompile(`(?:ipykernel|matplotlib-inline)==[0-9.]+`).FindAllString(string(recipe), -1)
-	if len(pins) != 2 {
-		return "", fmt.Errorf("the recipe python pins %q, and no ipykernel with its matplotlib-inline", pins)
+	_, listed, found := strings.Cut(string(recipe), "ipykernel==")
+	pins := regexp.MustCompile(`(?m)^  - (\S+==\S+)$`).FindAllString("  - ipykernel=="+listed, -1)
+	if !found || len(pins) < 10 {
+		return "", fmt.Errorf("the recipe python pins %q, and no ipykernel with what it needs", pins)
+	}
+	for i := range pins {
+		pins[i] = strings.TrimPrefix(pins[i], "  - ")
 	}
 	return pythonPackages("kernel", pins)
 }
@@ -37,6 +41,12 @@ func KernelPackages() (string, error) {
 // makes data frames.
 func PlotPackages() (string, error) {
 	return pythonPackages("plots", []string{"matplotlib==3.10.7", "pandas==2.3.3"})
+}
+
+// NotebookPackages returns a directory as KernelPackages does, with nbclient, which runs
+// notebooks as Jupyter does.
+func NotebookPackages() (string, error) {
+	return pythonPackages("notebook", []string{"nbclient==0.11.0", "nbformat==5.11.1"})
 }
 
 func pythonPackages(name string, pins []string) (string, error) {

@@ -101,6 +101,7 @@ var tier = []part{
 	{name: "long:mcp", what: "the conformance suite of MCP, and its Inspector", call: []string{"test:mcp"}, needs: []string{"build"}, cpu: 2, minutes: 3},
 	{name: "long:traces", what: "a run of an agent in a real Jaeger", call: []string{"test:traces"}, needs: []string{"build"}, cpu: 8, minutes: 6},
 	{name: "long:programs", what: "servers, language runtimes and debuggers in sandboxes", call: []string{"test:programs"}, needs: []string{"build"}, cpu: 3, minutes: 4},
+	{name: "long:contexts", what: "code in contexts compared with Jupyter's own client, and the image data", call: []string{"test:contexts"}, needs: []string{"build"}, cpu: 5, minutes: 8},
 	raced(1), raced(2),
 	fuzz(1), fuzz(2), fuzz(3),
 	control(1), control(2), control(3),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	contextsapi "github.com/sandkasten/sandkasten/internal/api/v1/contexts"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/contexts"
@@ -24,4 +25,9 @@ func (s *surface) newContexts() *contextsapi.Handlers {
 		},
 	})
 	return &contextsapi.Handlers{Service: service, Find: s.find}
+}
+
+// runningContexts counts the contexts that run in a session of the caller.
+func (s *surface) runningContexts(ctx context.Context, id session.ID) int {
+	return s.contexts.Service.Running(ctx, api.Caller(ctx), id)
 }

@@ -47,7 +47,7 @@ func (s *surface) forkSession(ctx context.Context, in *forkInput) (*forkOutput, 
 		req.Limits = runtime.Limits{CPU: b.CPU, MemoryMB: b.MemoryMB, Pids: b.Pids, DiskMB: b.DiskMB}
 		req.Env, req.Hostname, req.Labels, req.Policy = b.Env, b.Hostname, b.Labels, b.policy()
 	}
-	dropped := s.contexts.Service.Running(ctx, api.Caller(ctx), id)
+	dropped := s.runningContexts(ctx, id)
 	made, err := s.manager.Sessions.Fork(ctx, api.Caller(ctx), id, req)
 	if err != nil {
 		return nil, err

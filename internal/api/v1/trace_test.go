@@ -42,7 +42,7 @@ func TestTraceFollowsARequestToTheRunner(t *testing.T) {
 		"POST /v1/sessions/{id}/resume > [manager.resume",
 		"POST /v1/sessions/{id}/stop > [manager.stop > [driver.stop",
 		"POST /v1/sessions/{id}/start > [manager.start > [driver.start",
-		"POST /v1/sessions/{id}/fork > [manager.fork > [driver.fork",
+		"POST /v1/sessions/{id}/fork > [runner.execs, manager.fork > [driver.fork",
 		"DELETE /v1/sessions/{id} > [manager.destroy > [driver.destroy]]",
 	} {
 		if i >= len(trees) || !strings.HasPrefix(trees[i], want) {

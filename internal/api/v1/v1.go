@@ -129,7 +129,7 @@ func New(o Options) api.Surface {
 	ofWorkspaces.Find = s.findWorkspaceFiles
 	s.workspaceFiles = &ofWorkspaces
 	s.contexts = s.newContexts()
-	s.snapshots = &snapshots.Handlers{Manager: o.Manager, Contexts: s.contexts.Service.Running, Find: s.find}
+	s.snapshots = &snapshots.Handlers{Manager: o.Manager, Contexts: s.runningContexts, Find: s.find}
 	s.networks = &networks.Handlers{Manager: o.Manager, Find: s.find}
 	s.images = &images.Handlers{Manager: o.Manager, Library: o.Images, Find: s.find, Granted: granted(o.Accounts)}
 	s.users = &users.Handlers{Accounts: o.Accounts, Meter: o.Usage, SignIns: o.SignIns, OIDC: o.OIDC, Looks: o.Inspections, Sessions: o.Manager.Sessions, Home: cmp.Or(o.Home, "/")}

@@ -82,8 +82,7 @@ class Files:
         self.private, self.dir = private, None
 
     def make(self, name):
-        if self.dir is None:
-            self.dir = self.choose()
+        self.dir = self.choose()  # code may have removed it
         path = os.path.join(self.dir, name)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         return path, os.fdopen(fd, "wb")

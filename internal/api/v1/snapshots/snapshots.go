@@ -14,7 +14,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
-	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
@@ -24,8 +23,8 @@ import (
 // Handlers answer the calls. All fields are required.
 type Handlers struct {
 	Manager *session.Manager
-	// Contexts returns how many contexts run in a session.
-	Contexts func(context.Context, auth.Principal, session.ID) int
+	// Contexts returns how many contexts run in a session of the caller.
+	Contexts func(context.Context, session.ID) int
 	// Find returns the session of a path.
 	Find func(context.Context, contract.SessionPath) (session.ID, error)
 }
@@ -91,7 +90,7 @@ func (h *Handlers) Create(ctx context.Context, in *CreateInput) (*Output, error)
 	if b := in.Body; b != nil {
 		req.Name, req.Label, req.Scope, req.Fallback, req.Include, req.Exclude = b.Name, b.Label, b.Scope, b.Fallback, b.IncludePaths, b.ExcludePaths
 	}
-	dropped := h.Contexts(ctx, api.Caller(ctx), id)
+	dropped := h.Contexts(ctx, id)
 	made, err := h.Manager.Snapshots.Create(ctx, api.Caller(ctx), string(id), req)
 	if err != nil {
 		return nil, err
