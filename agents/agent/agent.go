@@ -111,6 +111,9 @@ func (a *Agent) answerCalls(ctx context.Context, messages []model.Message, said 
 		if a.Tools != nil {
 			result := a.Tools.Call(ctx, call.Name, call.Args)
 			m.Text, m.Error = result.Text(), result.IsError
+			for _, image := range result.Images {
+				m.Images = append(m.Images, model.Image(image))
+			}
 		}
 		if err := ctx.Err(); err != nil {
 			return err // not what the model should read

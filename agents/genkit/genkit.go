@@ -7,6 +7,7 @@ package genkit
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,9 +63,18 @@ func (i *Injector) InjectSandboxTools(cfg *frontmatter.Sandbox, list []ai.Tool) 
 // not check it: where a call does not fit, Genkit ends the agent, and the tool itself
 // says what to send instead.
 type tool struct {
-	*ai.ToolAction[any, any]
+	action
 	schema map[string]any
 }
+
+// action is what Genkit makes of a function, with or without pictures in its answers.
+type action interface {
+	ai.Tool
+	api.Action
+}
+
+// seen is the tool whose answers have pictures. Genkit calls such tools multipart.
+const seen = "sandbox_run_code"
 
 // anything is a schema that every call fits.
 var anything = map[string]any{"additionalProperties": true}
@@ -74,31 +84,52 @@ func newTool(set *toolset.Toolset, one toolset.Tool) (*tool, error) {
 	if err := json.Unmarshal(one.Schema, &t.schema); err != nil {
 		return nil, fmt.Errorf("schema of %s: %w", one.Name, err)
 	}
-	call := func(ctx *ai.ToolContext, input any) (any, error) {
+	call := func(ctx *ai.ToolContext, input any) (*ai.MultipartToolResponse, error) {
 		args, err := json.Marshal(input)
 		if err != nil {
 			return nil, fmt.Errorf("arguments of %s: %w", one.Name, err)
 		}
+		result := set.Call(ctx, one.Name, args)
 		var answer map[string]any
-		if err := json.Unmarshal(set.Call(ctx, one.Name, args).JSON, &answer); err != nil {
+		if err := json.Unmarshal(result.JSON, &answer); err != nil {
 			return nil, fmt.Errorf("answer of %s: %w", one.Name, err)
 		}
-		return answer, nil
+		return &ai.MultipartToolResponse{Output: answer, Content: mediaParts(result.Images)}, nil
 	}
-	t.ToolAction = ai.NewTool(one.Name, one.Description, call, ai.WithInputSchema(anything))
+	if one.Name == seen {
+		t.action = ai.NewMultipartTool(one.Name, one.Description, call, ai.WithInputSchema(anything))
+		return t, nil
+	}
+	plain := func(ctx *ai.ToolContext, input any) (any, error) {
+		response, err := call(ctx, input)
+		if err != nil {
+			return nil, err
+		}
+		return response.Output, nil
+	}
+	t.action = ai.NewTool(one.Name, one.Description, plain, ai.WithInputSchema(anything))
 	return t, nil
+}
+
+// mediaParts are pictures as Genkit gives them to models.
+func mediaParts(images []tools.Image) []*ai.Part {
+	var parts []*ai.Part
+	for _, image := range images {
+		parts = append(parts, ai.NewMediaPart(image.MIME, "data:"+image.MIME+";base64,"+base64.StdEncoding.EncodeToString(image.Data)))
+	}
+	return parts
 }
 
 // Desc is the tool as the registry shows it.
 func (t *tool) Desc() api.ActionDesc {
-	d := t.ToolAction.Desc()
+	d := t.action.Desc()
 	d.InputSchema = t.schema
 	return d
 }
 
 // Definition is the tool as models are told of it.
 func (t *tool) Definition() *ai.ToolDefinition {
-	d := t.ToolAction.Definition()
+	d := t.action.Definition()
 	d.InputSchema = t.schema
 	return d
 }

@@ -2,8 +2,10 @@ package genkit_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,5 +106,47 @@ func TestGenkitCallsTheTools(t *testing.T) {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %q in %s", want, said)
 		}
+	}
+}
+
+// TestGenkitGivesPictures has a model of Genkit run code that draws.
+func TestGenkitGivesPictures(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		var answer any = sandkasten.SessionInfo{ID: "s", Labels: map[string]string{tools.LabelScope: "workflow:r"}}
+		if strings.HasSuffix(r.URL.Path, "/run-code") {
+			answer = sandkasten.CodeRun{Cause: "completed", Results: []sandkasten.CodeResult{{Data: map[string]any{"image/png": "iVBORw0KGgo="}}}}
+		}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	client, err := sandkasten.New(sandkasten.Options{URL: server.URL, APIKey: "key"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inject := genkit.New(toolset.Options{
+		Client: client, Images: frontmatter.DefaultImages(),
+		Run: tools.Scope{Namespace: "workflow", ID: "r"}, Agent: tools.Scope{Namespace: "agent", ID: "r"},
+	})
+	list, err := inject.InjectSandboxTools(&frontmatter.Sandbox{Mode: frontmatter.Code}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(list, func(one ai.Tool) bool { return one.Name() == "sandbox_run_code" })
+	if at < 0 {
+		t.Fatal("there is no sandbox_run_code")
+	}
+	answer, err := list[at].RunRawMultipart(t.Context(), map[string]any{"sandbox_id": "s", "code": "plot()"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(answer.Content) != 1 || !answer.Content[0].IsMedia() || answer.Content[0].Text != "data:image/png;base64,iVBORw0KGgo=" {
+		t.Errorf("%+v with %+v", answer.Output, answer.Content)
+	}
+	if list[at].Definition().InputSchema["properties"] == nil {
+		t.Error("the model is told of no fields")
 	}
 }

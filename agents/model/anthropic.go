@@ -24,8 +24,28 @@ type anthropicBlock struct {
 	Name      string          `json:"name,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
 	ToolUseID string          `json:"tool_use_id,omitempty"`
-	Content   string          `json:"content,omitempty"`
+	Content   any             `json:"content,omitempty"` // of a tool's result: a text, or blocks
 	IsError   bool            `json:"is_error,omitempty"`
+
+	Source *anthropicSource `json:"source,omitempty"`
+}
+
+type anthropicSource struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type"`
+	Data      []byte `json:"data"`
+}
+
+// toolContent is what a tool has answered: a text, or with pictures blocks.
+func toolContent(m Message) any {
+	if len(m.Images) == 0 {
+		return m.Text
+	}
+	blocks := []anthropicBlock{{Type: "text", Text: m.Text}}
+	for _, image := range m.Images {
+		blocks = append(blocks, anthropicBlock{Type: "image", Source: &anthropicSource{"base64", image.MIME, image.Data}})
+	}
+	return blocks
 }
 
 type anthropicMessage struct {
@@ -105,7 +125,7 @@ func (r *anthropicRequest) add(m Message) {
 	switch {
 	case m.Role == ToolRole:
 		role = User
-		blocks = append(blocks, anthropicBlock{Type: "tool_result", ToolUseID: m.CallID, Content: m.Text, IsError: m.Error})
+		blocks = append(blocks, anthropicBlock{Type: "tool_result", ToolUseID: m.CallID, Content: toolContent(m), IsError: m.Error})
 	case strings.TrimSpace(m.Text) != "": // the API takes no other, which models say at times
 		blocks = append(blocks, anthropicBlock{Type: "text", Text: m.Text})
 	}

@@ -34,6 +34,14 @@ type Message struct {
 	Calls  []Call `json:"calls,omitempty"`   // of the assistant
 	CallID string `json:"call_id,omitempty"` // which a tool has answered
 	Error  bool   `json:"error,omitempty"`   // the tool could not do it
+
+	Images []Image `json:"images,omitempty"` // that the tool made
+}
+
+// Image is a picture for models that see.
+type Image struct {
+	MIME string `json:"mime"`
+	Data []byte `json:"data"`
 }
 
 // Errors of models that have answered, but not with a last word of an agent.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,6 +90,41 @@ func TestModelsAreAsked(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.asked, (*asked)[1]); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestModelsSeeThePicturesOfTools holds that each API gets pictures in the form that it takes:
+// OpenAI's behind all answers of a turn, since it takes none of a tool.
+func TestModelsSeeThePicturesOfTools(t *testing.T) {
+	seeing := conversation
+	seeing.Messages = slices.Clone(conversation.Messages)
+	seeing.Messages[3].Images = []model.Image{{MIME: "image/png", Data: []byte("\x89PNG")}}
+	for name, c := range map[string]struct{ answer, asked string }{
+		"openai": {
+			`{"choices":[{"message":{"role":"assistant","content":"Next."}}]}`,
+			`{"role":"tool","content":"{\"error\":\"no\"}","tool_call_id":"c2"},{"role":"user","content":[{"type":"text","text":"The pictures that the tools made, in their order."},` +
+				`{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw=="}}]}]`,
+		},
+		"anthropic": {
+			`{"role":"assistant","content":[{"type":"text","text":"Next."}],"stop_reason":"end_turn"}`,
+			`{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"{\"ok\":true}"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw=="}}]},` +
+				`{"type":"tool_result","tool_use_id":"c2","content":"{\"error\":\"no\"}","is_error":true}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, asked := api(t, c.answer)
+			t.Setenv(strings.ToUpper(name)+"_BASE_URL", url)
+			m, err := model.New(name + "/m")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.Generate(t.Context(), seeing); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains((*asked)[0], c.asked) {
+				t.Errorf("asked %s, which lacks %s", (*asked)[0], c.asked)
 			}
 		})
 	}

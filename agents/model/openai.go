@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 )
 
@@ -14,7 +15,7 @@ type openAI struct {
 
 type openAIMessage struct {
 	Role      string       `json:"role"`
-	Content   *string      `json:"content"`
+	Content   any          `json:"content"` // a text, parts, or null
 	ToolCalls []openAICall `json:"tool_calls,omitempty"`
 	CallID    string       `json:"tool_call_id,omitempty"`
 }
@@ -69,17 +70,36 @@ func (m *openAI) request(r Request) openAIRequest {
 	for _, tool := range r.Tools {
 		body.Tools = append(body.Tools, openAITool{"function", openAIToolFunction{tool.Name, tool.Description, tool.Schema}})
 	}
-	for _, one := range r.Messages {
+	var seen []openAIPart // pictures, which the API takes of no tool, but behind all answers of a turn
+	for i, one := range r.Messages {
 		message := openAIMessage{Role: one.Role, CallID: one.CallID}
 		if one.Text != "" || len(one.Calls) == 0 {
-			message.Content = &one.Text
+			message.Content = one.Text
 		}
 		for _, call := range one.Calls {
 			message.ToolCalls = append(message.ToolCalls, openAICall{call.ID, "function", openAIFunction{call.Name, string(call.Args)}})
 		}
 		body.Messages = append(body.Messages, message)
+		for _, image := range one.Images {
+			seen = append(seen, openAIPart{Type: "image_url", ImageURL: &openAIImage{"data:" + image.MIME + ";base64," + base64.StdEncoding.EncodeToString(image.Data)}})
+		}
+		if len(seen) > 0 && (i+1 == len(r.Messages) || r.Messages[i+1].Role != ToolRole) {
+			text := openAIPart{Type: "text", Text: "The pictures that the tools made, in their order."}
+			body.Messages = append(body.Messages, openAIMessage{Role: User, Content: append([]openAIPart{text}, seen...)})
+			seen = nil
+		}
 	}
 	return body
+}
+
+type openAIPart struct {
+	Type     string       `json:"type"`
+	Text     string       `json:"text,omitempty"`
+	ImageURL *openAIImage `json:"image_url,omitempty"`
+}
+
+type openAIImage struct {
+	URL string `json:"url"`
 }
 
 func (m *openAI) Generate(ctx context.Context, r Request) (Message, error) {
@@ -101,8 +121,8 @@ func (m *openAI) Generate(ctx context.Context, r Request) (Message, error) {
 	}
 	said := answer.Choices[0].Message
 	message := Message{Role: Assistant}
-	if said.Content != nil {
-		message.Text = *said.Content
+	if text, ok := said.Content.(string); ok {
+		message.Text = text
 	}
 	for _, call := range said.ToolCalls {
 		message.Calls = append(message.Calls, Call{call.ID, call.Function.Name, arguments(call.Function.Arguments)})

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
@@ -28,6 +30,7 @@ type codeAnswer struct {
 	Error     string       `json:"error,omitempty"`
 	Traceback string       `json:"traceback,omitempty"`
 	Truncated bool         `json:"truncated,omitempty"`
+	Cut       string       `json:"cut,omitempty"` // the results that are left out
 	Hint      string       `json:"hint,omitempty"`
 
 	pictures []Image
@@ -42,6 +45,7 @@ type codeResult struct {
 	Chart *codeChart            `json:"chart,omitempty"`
 	JSON  any                   `json:"json,omitempty"`
 	Files []string              `json:"files,omitempty"` // in the sandbox, with what is too large
+	Cut   string                `json:"cut,omitempty"`   // what of it is left out
 }
 
 // codeChart is what a model reads of a chart that it may also see: not its points.
@@ -79,14 +83,13 @@ func newCodeAnswer(run sandkasten.CodeRun, most int) codeAnswer {
 		a.Error, _ = shorten(e.Name+": "+e.Value, most/4, "it is longer")
 		a.Traceback, _ = shorten(e.Traceback, most/2, "inner calls are left out")
 	}
-	for i, result := range run.Results {
-		if i == mostResults {
-			a.Truncated = true
-			break
-		}
-		shown, cut := a.newResult(result, most)
-		a.Truncated = a.Truncated || cut
+	for _, result := range run.Results[:min(len(run.Results), mostResults)] {
+		shown := a.newResult(result, most)
+		a.Truncated = a.Truncated || shown.Cut != ""
 		a.Results = append(a.Results, shown)
+	}
+	if left := len(run.Results) - len(a.Results) + run.DroppedResults; left > 0 {
+		a.Truncated, a.Cut = true, fmt.Sprintf("%d further results", left)
 	}
 	return a
 }
@@ -118,7 +121,9 @@ func codeHint(run sandkasten.CodeRun) string {
 }
 
 // newResult is a result as models read it: its most telling forms.
-func (a *codeAnswer) newResult(r sandkasten.CodeResult, most int) (shown codeResult, cut bool) {
+func (a *codeAnswer) newResult(r sandkasten.CodeResult, most int) (shown codeResult) {
+	var cut []string
+	defer func() { shown.Cut = strings.Join(cut, "; ") }()
 	for _, mime := range []string{"image/png", "image/jpeg"} {
 		text, ok := r.Data[mime].(string)
 		if !ok {
@@ -130,7 +135,7 @@ func (a *codeAnswer) newResult(r sandkasten.CodeResult, most int) (shown codeRes
 			shown.Image = len(a.pictures)
 			break
 		}
-		cut = true
+		cut = append(cut, "a picture that is too large, or one of more than "+strconv.Itoa(mostPictures))
 	}
 	for _, name := range r.FilePaths {
 		shown.Files = append(shown.Files, name)
@@ -147,14 +152,15 @@ func (a *codeAnswer) newResult(r sandkasten.CodeResult, most int) (shown codeRes
 	if r.Table != nil {
 		table := *r.Table
 		if len(table.Rows) > mostTableRows {
-			table.Rows, cut = table.Rows[:mostTableRows], true
+			cut = append(cut, fmt.Sprintf("all rows but the first %d", mostTableRows))
+			table.Rows = table.Rows[:mostTableRows]
 			table.Index = table.Index[:min(len(table.Index), mostTableRows)]
 		}
 		if len(encode(table)) <= mostTableBytes {
 			shown.Table = &table
-			return shown, cut
+			return shown
 		}
-		cut = true
+		cut = []string{"the table as data, which is too wide: choose columns"}
 	}
 	text := r.Text()
 	for _, mime := range []string{"text/markdown", "text/html", "image/svg+xml", "text/latex"} {
@@ -163,11 +169,13 @@ func (a *codeAnswer) newResult(r sandkasten.CodeResult, most int) (shown codeRes
 		}
 	}
 	text, cutText := shorten(text, most/2, "it is longer")
-	shown.Text = text
+	if shown.Text = text; cutText {
+		cut = append(cut, "the middle of the text")
+	}
 	if value, ok := r.Data["application/json"]; ok && text == "" {
 		if encoded, err := json.Marshal(value); err == nil && len(encoded) <= most/2 {
 			shown.JSON = value
 		}
 	}
-	return shown, cut || cutText
+	return shown
 }

@@ -28,6 +28,8 @@ func TestRunCodeShowsWhatModelsRead(t *testing.T) {
 			IsMainResult: true,
 			Table:        &sandkasten.CodeTable{Columns: []sandkasten.CodeColumn{{Name: "n", Type: "int64"}}, Rows: rows, Shape: []int64{100, 1}},
 		}}},
+		"wide":  {Cause: "completed", Results: []sandkasten.CodeResult{{Data: map[string]any{"text/plain": "n"}, Table: &sandkasten.CodeTable{Rows: [][]any{{strings.Repeat("x", 10_000)}}}}}},
+		"many":  {Cause: "completed", Results: make([]sandkasten.CodeResult, 23), DroppedResults: 2},
 		"long":  {Cause: "completed", Stdout: strings.Repeat("x", 100_000), StdoutFile: "/workspace/out.txt"},
 		"error": {Cause: "error", Error: &sandkasten.CodeError{Name: "ValueError", Value: "no", Traceback: "Traceback: line 1"}},
 		"oom":   {Cause: "oom_killed", StateLost: true},
@@ -56,7 +58,9 @@ func TestRunCodeShowsWhatModelsRead(t *testing.T) {
 	}
 	for code, wants := range map[string][]string{
 		"plot":  {`"image":1`, `"type":"line"`, `line a (3 points)`, `"ok":true`},
-		"table": {`"shape":[100,1]`, `"truncated":true`, `[19]]`},
+		"table": {`"shape":[100,1]`, `"truncated":true`, `[19]]`, `"cut":"all rows but the first 20"`},
+		"wide":  {`"cut":"the table as data, which is too wide: choose columns"`, `"text":"n"`},
+		"many":  {`"cut":"5 further results"`, `"truncated":true`},
 		"long":  {`all is in the file /workspace/out.txt`, `"truncated":true`},
 		"error": {`"ok":false`, `"error":"ValueError: no"`, `Traceback: line 1`},
 		"oom":   {`"ok":false`, `more memory than the sandbox has`},

@@ -24,11 +24,13 @@ await run(async (page) => {
     await page.keyboard.press("Shift+Enter");
     await cell(1).getByText("hi", { exact: true }).waitFor();
     await idle();
+    assert.equal(await cell(1).locator(".cm-line").count(), 2); // the key that runs adds no line
     await page.keyboard.press("Enter");
     await page.keyboard.insertText("x + 1");
     await page.keyboard.press("Control+Enter");
     await cell(2).getByText("21", { exact: true }).waitFor();
     await cell(2).getByText("[2]", { exact: true }).waitFor();
+    assert.equal(await cell(2).locator(".cm-line").count(), 1);
   });
 
   await step("Jupyter's keys", async () => {

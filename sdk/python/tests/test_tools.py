@@ -10,7 +10,7 @@ import pytest
 
 from sandkasten import ProtocolError
 from sandkasten._tools import tool_answer
-from sandkasten.agents import SandboxTools, ScopeTools, SyncSandboxTools, SyncScopeTools, cut
+from sandkasten.agents import SandboxTools, ScopeTools, SyncSandboxTools, SyncScopeTools, ToolImage, cut
 
 
 @pytest.fixture
@@ -152,6 +152,19 @@ def test_an_answer_may_have_any_characters_and_must_be_json() -> None:
     for wrong in (b"<html>", b"\xff", b"data: {"):
         with pytest.raises(ProtocolError, match="no JSON"):
             tool_answer(wrong)
+
+
+def test_pictures_are_given_in_the_form_of_each_model() -> None:
+    content = [{"type": "text", "text": "{}"}, {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}]
+    result = tool_answer(json.dumps({"result": {"content": content}}).encode())
+    assert result.text == "{}" and result.images == (ToolImage("image/png", "iVBORw0KGgo="),)
+    source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    url = "data:image/png;base64,iVBORw0KGgo="
+    assert result.anthropic() == [{"type": "text", "text": "{}"}, {"type": "image", "source": source}]
+    assert result.openai()[1] == {"type": "input_image", "detail": "auto", "image_url": url}
+    (message,) = result.openai_chat_images()
+    assert message == {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}
+    assert tool_answer(b'{"result": {"content": []}}').openai_chat_images() == []
 
 
 def test_the_daemons_tools_in_a_scope(side: Any, daemon: str) -> None:

@@ -1,7 +1,7 @@
 import type { SandboxClient } from "./client.js";
 import { APIError } from "./errors.js";
 import type { Session } from "./session.js";
-import type { CallOptions, Entry, ExecResult } from "./types.js";
+import type { AgentToolResult, CallOptions, Entry, ExecResult } from "./types.js";
 
 /** The part of JSON Schema that the tools use. */
 export interface ToolSchema {
@@ -43,6 +43,26 @@ const maxReadBytes = 4 << 20;
 /** A tool of the daemon's, whose parameters are any JSON schema. */
 export interface ScopeTool extends Omit<AgentTool, "parameters"> {
   parameters: Record<string, unknown>;
+  /** As `execute`, with the pictures that it made; see `anthropicContent` and `openAIOutput`. */
+  call(input: Record<string, unknown>, options?: CallOptions): Promise<AgentToolResult>;
+}
+
+/** anthropicContent is the content of a tool_result for Anthropic's Messages API. */
+export function anthropicContent({ text, images }: AgentToolResult) {
+  const seen = images.map(({ mediaType, base64 }) => ({ type: "image" as const, source: { type: "base64" as const, media_type: mediaType as "image/png" | "image/jpeg", data: base64 } }));
+  return [...(text === "" ? [] : [{ type: "text" as const, text }]), ...seen];
+}
+
+/** openAIOutput is the output of a function_call_output for OpenAI's Responses API. */
+export function openAIOutput({ text, images }: AgentToolResult) {
+  const seen = images.map(({ mediaType, base64 }) => ({ type: "input_image" as const, detail: "auto" as const, image_url: `data:${mediaType};base64,${base64}` }));
+  return [{ type: "input_text" as const, text }, ...seen];
+}
+
+/** openAIChatImages are the pictures as messages of a user for Chat Completions, which take text of tools only: they come behind the answers to all calls of a turn. */
+export function openAIChatImages({ images }: AgentToolResult) {
+  const content = images.map(({ mediaType, base64 }) => ({ type: "image_url" as const, image_url: { url: `data:${mediaType};base64,${base64}` } }));
+  return content.length === 0 ? [] : [{ role: "user" as const, content }];
 }
 
 /**
@@ -57,6 +77,7 @@ export async function scopeTools(client: SandboxClient, scope: string, options: 
     description,
     parameters,
     execute: (input, { signal } = {}) => client.callAgentTool(scope, name, input, { signal }),
+    call: (input, { signal } = {}) => client.agentToolResult(scope, name, input, { signal }),
   }));
 }
 

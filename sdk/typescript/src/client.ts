@@ -372,6 +372,11 @@ export class SandboxClient {
 
   /** Calls one of them in a scope, and gives what the model is to read, also of what went wrong. */
   async callAgentTool(scope: string, name: string, input: Record<string, unknown>, options: types.CallOptions = {}): Promise<string> {
+    return (await this.agentToolResult(scope, name, input, options)).text;
+  }
+
+  /** Does so too, and also gives the pictures that the tool made. */
+  async agentToolResult(scope: string, name: string, input: Record<string, unknown>, options: types.CallOptions = {}): Promise<types.AgentToolResult> {
     return toolAnswer(await this.#transport.response("POST", "/mcp", toolCall(scope, name, input, options)));
   }
 

@@ -1,3 +1,5 @@
+import type { AgentToolResult } from "./types.js";
+
 const protocol = "2026-07-28";
 
 /** toolCall is a call at /mcp, by the Model Context Protocol's streamable HTTP. */
@@ -24,13 +26,19 @@ export function toolCall(scope: string, name: string, input: Record<string, unkn
 
 interface Answer {
   error?: { message: string };
-  result?: { content: { text?: string }[] };
+  result?: { content: { type?: string; text?: string; mimeType?: string; data?: string }[]; isError?: boolean };
 }
 
 /** toolAnswer is what the answer to such a call says: JSON, or the last event of a stream. */
-export async function toolAnswer(response: Response): Promise<string> {
+export async function toolAnswer(response: Response): Promise<AgentToolResult> {
   const text = await response.text();
   const events = text.split("\n").filter((line) => line.startsWith("data:"));
   const { error, result } = JSON.parse(events.at(-1)?.slice("data:".length) ?? text) as Answer;
-  return error?.message ?? (result?.content ?? []).map((part) => part.text ?? "").join("");
+  if (error) return { text: error.message, isError: true, images: [] };
+  const content = result?.content ?? [];
+  return {
+    text: content.map((part) => part.text ?? "").join(""),
+    isError: result?.isError === true,
+    images: content.filter(({ type }) => type === "image").map(({ mimeType = "", data = "" }) => ({ mediaType: mimeType, base64: data })),
+  };
 }

@@ -126,6 +126,14 @@ export interface AgentToolDefinition {
   description: string;
   input_schema: Record<string, unknown>;
 }
+/** What a tool of the daemon's says to the model. */
+export interface AgentToolResult {
+  text: string;
+  /** The tool could not do it; the text says what to do instead. */
+  isError: boolean;
+  /** Pictures, as those of sandbox_run_code, for models that see. */
+  images: { mediaType: string; base64: string }[];
+}
 /** What `changeSessions` does with each session. */
 export type BulkAction = "stop" | "start" | "pause" | "resume" | "destroy";
 /** What came of one session. */

@@ -23,12 +23,52 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolImage:
+    """A picture that a tool made."""
+
+    media_type: str
+    """image/png or image/jpeg."""
+
+    base64: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolResult:
     """What a tool says to the model."""
 
     text: str
     is_error: bool = False
     """The tool could not do it; the text says what to do instead."""
+
+    images: tuple[ToolImage, ...] = ()
+    """Pictures, as those of sandbox_run_code, for models that see."""
+
+    def anthropic(self) -> list[Any]:
+        """The content of a tool_result for Anthropic's Messages API."""
+        blocks: list[Any] = [{"type": "text", "text": self.text}] if self.text else []
+        for image in self.images:
+            source = {"type": "base64", "media_type": image.media_type, "data": image.base64}
+            blocks.append({"type": "image", "source": source})
+        return blocks
+
+    def openai(self) -> list[Any]:
+        """The output of a function_call_output for OpenAI's Responses API."""
+        parts: list[Any] = [{"type": "input_text", "text": self.text}]
+        for image in self.images:
+            url = f"data:{image.media_type};base64,{image.base64}"
+            parts.append({"type": "input_image", "detail": "auto", "image_url": url})
+        return parts
+
+    def openai_chat_images(self) -> list[Any]:
+        """The pictures as messages of a user for OpenAI's Chat Completions API.
+
+        That takes text of tools only: send these behind the answers to all calls of a turn.
+        """
+        parts = [
+            {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{image.base64}"}}
+            for image in self.images
+        ]
+        return [{"role": "user", "content": parts}] if parts else []
 
 
 def _object(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
@@ -169,4 +209,9 @@ def tool_answer(content: bytes) -> ToolResult:
         return ToolResult(str(message["error"].get("message", "")), True)
     result = message["result"]
     said = "".join(part.get("text", "") for part in result["content"])
-    return ToolResult(said, bool(result.get("isError")))
+    images = tuple(
+        ToolImage(str(part["mimeType"]), str(part["data"]))
+        for part in result["content"]
+        if part.get("type") == "image"
+    )
+    return ToolResult(said, bool(result.get("isError")), images)

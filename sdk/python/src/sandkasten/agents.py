@@ -20,7 +20,7 @@ from ._async.tools import SandboxTools
 from ._cut import cut
 from ._sync.scope_tools import SyncScopeTools
 from ._sync.tools import SyncSandboxTools
-from ._tools import TOOLS, Tool, ToolResult
+from ._tools import TOOLS, Tool, ToolImage, ToolResult
 
 __all__ = [
     "TOOLS",
@@ -29,6 +29,7 @@ __all__ = [
     "SyncSandboxTools",
     "SyncScopeTools",
     "Tool",
+    "ToolImage",
     "ToolResult",
     "cut",
 ]

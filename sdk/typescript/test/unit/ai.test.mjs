@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { anthropicTools, callTool, chatTools, openAITools, sandboxTools, vercelTools } from "../../dist/esm/ai.js";
-import { NotFoundError, UnavailableError } from "../../dist/esm/index.js";
+import { anthropicContent, anthropicTools, callTool, chatTools, openAIChatImages, openAIOutput, openAITools, sandboxTools, scopeTools, vercelTools } from "../../dist/esm/ai.js";
+import { NotFoundError, SandboxClient, UnavailableError } from "../../dist/esm/index.js";
 
 const ended = { exitCode: 0, cause: "exited", cwd: "/workspace", timedOut: false, shellRestarted: false, truncated: false, output: "" };
 
@@ -147,4 +147,19 @@ test("a list leaves the directory of kept outputs out, unless it is of that", as
   const tools = toolsOf({ list: async (path) => (path === "." ? entries : [{ name: "output-1.txt", type: "file", size: 3 }]) });
   assert.equal(await callTool(tools, "list", {}), "src/");
   assert.match(await callTool(tools, "list", { path: ".sandkasten" }), /output-1\.txt/);
+});
+
+test("pictures of the daemon's tools are given in the form of each model", async () => {
+  const content = [{ type: "text", text: "{}" }, { type: "image", mimeType: "image/png", data: "iVBORw0KGgo=" }];
+  const fetch = async (url) => Response.json(String(url).includes("agent-tools") ? [{ name: "sandbox_run_code", description: "", input_schema: {} }] : { result: { content } });
+  const client = new SandboxClient({ baseUrl: "http://daemon", apiKey: "key", fetch });
+  const [tool] = await scopeTools(client, "agent:a");
+  const result = await tool.call({ code: "plot()" });
+  assert.deepEqual(result, { text: "{}", isError: false, images: [{ mediaType: "image/png", base64: "iVBORw0KGgo=" }] });
+  assert.equal(await tool.execute({ code: "plot()" }), "{}");
+  const url = "data:image/png;base64,iVBORw0KGgo=";
+  assert.deepEqual(anthropicContent(result)[1], { type: "image", source: { type: "base64", media_type: "image/png", data: "iVBORw0KGgo=" } });
+  assert.deepEqual(openAIOutput(result)[1], { type: "input_image", detail: "auto", image_url: url });
+  assert.deepEqual(openAIChatImages(result), [{ role: "user", content: [{ type: "image_url", image_url: { url } }] }]);
+  assert.deepEqual(openAIChatImages({ ...result, images: [] }), []);
 });

@@ -1,6 +1,6 @@
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { bracketMatching, indentOnInput, indentUnit } from "@codemirror/language";
-import { EditorState, StateEffect } from "@codemirror/state";
+import { EditorState, Prec, StateEffect } from "@codemirror/state";
 import { EditorView, drawSelection, keymap } from "@codemirror/view";
 import { useEffect, useEffectEvent, useRef } from "react";
 import { shared } from "../files/codemirror.js";
@@ -37,12 +37,9 @@ export function CellEditor({ text, markdown, label, readOnly, editing, onChange,
         EditorState.readOnly.of(readOnly),
         keymap.of([indentWithTab, ...defaultKeymap, ...historyKeymap]),
         EditorView.contentAttributes.of({ "aria-label": label, "aria-readonly": String(readOnly), tabindex: "-1" }),
-        EditorView.domEventHandlers({
-          beforeinput: replaceSelected,
-          focus: () => focused(),
-          // The notebook runs the cell then.
-          keydown: (event) => event.key === "Enter" && (event.shiftKey || event.ctrlKey || event.metaKey || event.altKey),
-        }),
+        EditorView.domEventHandlers({ beforeinput: replaceSelected, focus: () => focused() }),
+        // Before any other key: the notebook runs the cell then.
+        Prec.highest(EditorView.domEventHandlers({ keydown: (event) => event.key === "Enter" && (event.shiftKey || event.ctrlKey || event.metaKey || event.altKey) })),
         EditorView.updateListener.of((update) => {
           if (update.docChanged) changed(update.state.doc.toString());
         }),
