@@ -375,8 +375,11 @@ func TestHeldRequestsKeepNoHeaders(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int(m.HeapAlloc)
 	}
+	rounds := 0
 	cost := func(fields int, method, path, body string) int {
 		t.Helper()
+		rounds++ // each has a shell of its own: that of the last one may still be letting go of its commands
+		body = strings.ReplaceAll(body, "SHELL", fmt.Sprint("round-", rounds))
 		const many = 50
 		text := method + " " + path + " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + aliceKey + "\r\nContent-Type: application/json\r\n"
 		for i := range fields {
@@ -391,6 +394,7 @@ func TestHeldRequestsKeepNoHeaders(t *testing.T) {
 				t.Fatal(err)
 			}
 			held = append(held, conn)
+			t.Cleanup(func() { conn.Close() }) // or a failure would wait for them
 			_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 			if _, err := io.WriteString(conn, text); err != nil {
 				t.Fatal(err)
@@ -415,7 +419,7 @@ func TestHeldRequestsKeepNoHeaders(t *testing.T) {
 	}
 	for what, ask := range map[string][3]string{
 		"a stream of events": {"GET", "/v1/events", ""},
-		"a wait for a shell": {"POST", path + "/exec", `{"cmd":"cat held","on_disconnect":"kill"}`},
+		"a wait for a shell": {"POST", path + "/exec", `{"cmd":"cat held","shell":"SHELL","on_disconnect":"kill"}`},
 	} {
 		cost(1, ask[0], ask[1], ask[2]) // what the first ones make once
 		few, lots := cost(1, ask[0], ask[1], ask[2]), cost(220, ask[0], ask[1], ask[2])
