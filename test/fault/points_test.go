@@ -250,6 +250,28 @@ func TestF06_KillWithClonedRunners(t *testing.T) {
 	h.wantNothing()
 }
 
+// A command whose session ends is told so, and not that its processes were killed: the
+// runner, which would tell that, is gone before them, however long the rest takes.
+func TestDestroyEndsTheRunnerFirst(t *testing.T) {
+	t.Parallel()
+	h := start(t, "", "SANDKASTEN_FAILPOINT=linux.kill.signaled=sleep:1s")
+	s := h.create(nil)
+	ended := make(chan error, 1)
+	go func() {
+		r, err := s.Exec(t.Context(), "touch begun; sleep 1000", nil)
+		if err == nil && r.Cause != "sandbox_gone" {
+			err = fmt.Errorf("it ended as %q", r.Cause)
+		}
+		ended <- err
+	}()
+	h.eventually(settle, func() error { _, err := s.Stat(t.Context(), "begun", nil); return err })
+	h.destroy(s)
+	if err := <-ended; err != nil && !errors.Is(err, sandkasten.ErrConflict) { // says that the session is ending
+		t.Error(err)
+	}
+	h.wantNothing()
+}
+
 // The reaper and creates go on while a daemon is still putting in order what a
 // crash left.
 func TestF06_CreateDuringReconciliation(t *testing.T) {

@@ -63,9 +63,8 @@ func TestRatios(t *testing.T) {
 	}
 }
 
-// How often each thing is done and counted. Of allocations the least of all rounds
-// counts, for what else happens in the daemon can only add; of system calls, from which
-// that is taken off, the middle one.
+// How often each thing is done and counted. The least of all rounds counts: what
+// else happens in the daemon can only add.
 const (
 	execs     = 600
 	toolCalls = 200
@@ -78,8 +77,8 @@ const (
 	turn      = 24  // requests of a turn, for each client of the first ratio and for all of the second
 	warmUp    = 300
 
-	mostRounds = 10                     // of those of which some do not count
-	calm       = 300 * time.Millisecond // until what a round began in the background is done
+	mostRounds = 10          // of those of which some do not count
+	calm       = time.Second // until what a round began in the background is done, and what the daemon does for itself has shown
 )
 
 // measureRequests measures a daemon without a pool.
@@ -97,14 +96,14 @@ func measureRequests(t *testing.T, s *subject, figures map[string]float64) {
 		"tool_call": {toolCalls, func(n int) { s.loop(1, n, func(int) { s.execByTool(box) }) }},
 	} {
 		operation.run(operation.n / 4)
-		s.measureCounts(name, operation.n, figures, func() bool { operation.run(operation.n); return true }, func() {})
+		s.measureCounts(name, operation.n, figures, false, func() bool { operation.run(operation.n); return true }, func() {})
 	}
 	var made []string
-	s.measureCounts("create", creates, figures, func() bool {
+	s.measureCounts("create", creates, figures, false, func() bool {
 		for range creates {
 			made = append(made, s.create())
 		}
-		time.Sleep(calm) // in which the last one's successor is prepared
+		time.Sleep(calm / 4) // in which the last one's successor is prepared
 		return true
 	}, func() { made = s.destroy(made) })
 	for len(boxes) < clients {
@@ -124,7 +123,7 @@ func measureClaims(t *testing.T, s *subject, figures map[string]float64) {
 		s.awaitPool(poolSize)
 	}
 	restock()
-	s.measureCounts("claim", claims, figures, func() bool {
+	s.measureCounts("claim", claims, figures, true, func() bool {
 		for range claims {
 			made = append(made, s.create())
 		}
@@ -162,32 +161,54 @@ func newSubject(t *testing.T, images, config string) *subject {
 
 // measureCounts measures the allocations and the system calls of one operation, of
 // which run makes n, unless it says that something else happened as well. What undo
-// does is not counted.
-func (s *subject) measureCounts(name string, n int, figures map[string]float64, run func() bool, undo func()) {
+// does is not counted. behind says that the daemon goes on to something else behind run.
+func (s *subject) measureCounts(name string, n int, figures map[string]float64, behind bool, run func() bool, undo func()) {
 	s.t.Helper()
 	objects := math.Inf(1)
 	var calls []float64
 	for round := 0; round < rounds || round < mostRounds && (math.IsInf(objects, 1) || len(calls) == 0); round++ {
-		time.Sleep(calm)
-		before := s.allocations()
-		asking := s.allocations() - before
-		before = s.allocations()
+		asking := s.allocations()
+		asking = s.allocations() - asking
+		idle := s.restObjects(asking)
+		began, before := time.Now(), s.allocations()
 		if run() {
-			objects = min(objects, s.allocations()-before-asking)
+			made, took := s.allocations()-before-asking, time.Since(began).Seconds()
+			if !behind {
+				idle = (idle + s.restObjects(asking)) / 2 // with the sessions that there are now
+			}
+			objects = min(objects, made-idle*took)
 		}
 		undo()
-		time.Sleep(calm)
-		rest := s.trace(func() { time.Sleep(time.Second) })
+		rest := s.rest()
 		var ok bool
-		if busy := s.trace(func() { ok = run() }); ok {
-			s.t.Logf("%s, of %d: %v in %.1f s", name, n, busy.byName, busy.seconds)
+		busy := s.trace(func() { ok = run() })
+		if ok && !behind {
+			rest = (rest + s.rest()) / 2 // with the sessions that there are now
+		}
+		if ok {
+			s.t.Logf("%s, of %d: %v in %.1f s, at rest %.0f a second", name, n, busy.byName, busy.seconds, rest)
 			// The daemon looks after its sessions as long as that takes.
-			calls = append(calls, busy.calls-rest.calls/rest.seconds*busy.seconds)
+			calls = append(calls, busy.calls-rest*busy.seconds)
 		}
 		undo()
 	}
-	slices.Sort(calls)
-	figures[name+"_allocations"], figures[name+"_system_calls"] = objects/float64(n), calls[len(calls)/2]/float64(n)
+	figures[name+"_allocations"], figures[name+"_system_calls"] = objects/float64(n), slices.Min(calls)/float64(n)
+}
+
+// restObjects is how many objects the daemon allocates in a second for itself, without
+// those for the asking.
+func (s *subject) restObjects(asking float64) float64 {
+	s.t.Helper()
+	began, before := time.Now(), s.allocations()
+	time.Sleep(calm)
+	return (s.allocations() - before - asking) / time.Since(began).Seconds()
+}
+
+// rest is how many system calls the daemon makes in a second for itself.
+func (s *subject) rest() float64 {
+	s.t.Helper()
+	counted := s.trace(func() { time.Sleep(calm) })
+	return counted.calls / counted.seconds
 }
 
 // trace is how many system calls the daemon made in some time.
