@@ -1,7 +1,6 @@
 package s3test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -93,7 +92,7 @@ func says(status int, code string) Way {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		w.Header().Set("Content-Type", "application/xml")
 		w.WriteHeader(status)
-		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", code)
+		_, _ = fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", code)
 	}
 }
 
@@ -113,6 +112,6 @@ func forget(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		next.ServeHTTP(w, r)
 		return
 	}
-	next.ServeHTTP(&httptest.ResponseRecorder{HeaderMap: http.Header{}, Body: &bytes.Buffer{}}, r)
+	next.ServeHTTP(httptest.NewRecorder(), r)
 	panic(http.ErrAbortHandler)
 }

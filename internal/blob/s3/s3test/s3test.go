@@ -1,5 +1,5 @@
 // Package s3test runs a real S3 server for tests. What breaks on the way to it belongs
-// to the test, which puts a proxy of its own before it.
+// to the test, which puts a proxy of its own before it, or takes Breakable.
 package s3test
 
 import (
