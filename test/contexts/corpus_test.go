@@ -280,12 +280,3 @@ func pack(t *testing.T, dir string) string {
 	}
 	return file
 }
-
-func writeFile(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
