@@ -155,7 +155,10 @@ def test_an_answer_may_have_any_characters_and_must_be_json() -> None:
 
 
 def test_pictures_are_given_in_the_form_of_each_model() -> None:
-    content = [{"type": "text", "text": "{}"}, {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}]
+    content = [
+        {"type": "text", "text": "{}"},
+        {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="},
+    ]
     result = tool_answer(json.dumps({"result": {"content": content}}).encode())
     assert result.text == "{}" and result.images == (ToolImage("image/png", "iVBORw0KGgo="),)
     source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
