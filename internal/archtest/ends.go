@@ -234,6 +234,8 @@ var Ends = EndRules{
 		"internal/blob.Encrypted.Delete":                       "passes it on",
 		"internal/blob.Fallback.Delete":                        "passes it on",
 		"internal/daemon.groupAsker.destroy":                   "a sandbox that was made to look at its image, and that no client has",
+		"internal/runtime/runtimetest/far.Server.do":           "a driver's other side, for tests",
+		"internal/runtime/runtimetest/far.Server.doWorkspace":  "a driver's other side, for tests",
 		"internal/runtime/linux.forking.undo":                  "a fork that fails, before its answer",
 		"internal/session.forking.undo":                        "a fork that fails, before its answer",
 		"internal/session.creation.undo":                       "a create that fails, before its answer",

@@ -236,7 +236,7 @@ func TestRemoveNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			named := newOrchestrator(cfg, rows, m, kept, nil, silent)
+			named := newOrchestrator(cfg, rows, m, kept, &drivers.Set{}, silent)
 			for _, owner := range []string{"alice", "bob"} {
 				if err := rows.PutOrchestrated(t.Context(), orchestrator.Session{ID: owner + "-session", Owner: owner, Status: orchestrator.Terminated}); err != nil {
 					t.Fatal(err)

@@ -28,7 +28,7 @@ func TestOrchestratorIsAskedFor(t *testing.T) {
 			cfg := config.Default(drivers.Names())
 			cfg.Orchestrator.Enabled = test.enabled
 			manager := session.New(session.Options{})
-			named := newOrchestrator(cfg, nil, manager, nil, nil, silent)
+			named := newOrchestrator(cfg, nil, manager, nil, &drivers.Set{}, silent)
 			if (named != nil) != test.enabled {
 				t.Errorf("the service is %v", named)
 			}

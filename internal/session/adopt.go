@@ -45,7 +45,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		// What is left is locked one by one, and holds up nobody else.
 		c.log.WarnContext(ctx, "some sessions are not in order yet; going on with the others")
 	}
-	if err := errors.Join(c.checkVolumes(ctx), failpoint.Hit("adopt.volumes")); err != nil {
+	if err := errors.Join(c.workspaces.CheckVolumes(ctx, adoptPatience), failpoint.Hit("adopt.volumes")); err != nil {
 		c.log.ErrorContext(ctx, "cannot compare the workspaces with the driver's", "err", err)
 	}
 	c.ready.Store(true)
@@ -59,13 +59,6 @@ func (m *Manager) Run(ctx context.Context) error {
 	<-adopted
 	<-late
 	return nil
-}
-
-// checkVolumes compares the workspaces with the driver's. Everybody waits for it.
-func (c *core) checkVolumes(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, adoptPatience)
-	defer cancel()
-	return c.workspaces.CheckVolumes(ctx)
 }
 
 // adoptUntil tries to adopt until the driver can tell what there is, and

@@ -388,11 +388,14 @@ const IDRule = "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-', and not '.' 
 func IsID(id string) bool { return check.IsName(id) && id != "." && id != ".." }
 
 // CheckVolumes warns of files that no row names. They are never removed: a
-// session database that was lost or replaced must not take them along.
-func (k *Keeper) CheckVolumes(ctx context.Context) error {
+// session database that was lost or replaced must not take them along. Everybody waits for it, so
+// the driver has patience to tell of its files.
+func (k *Keeper) CheckVolumes(ctx context.Context, patience time.Duration) error {
 	if k.volumes == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	all, err := k.opts.Store.AllWorkspaces(ctx)
 	if err != nil {
 		return err
