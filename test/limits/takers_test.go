@@ -268,7 +268,7 @@ func (g greedy) ask(method, path, body string) (status int, answer []byte) {
 	if !strings.HasPrefix(path, "/v1/auth/") {
 		request.Header.Set("Authorization", "Bearer "+g.key)
 	}
-	got, err := http.DefaultClient.Do(request)
+	got, err := (&http.Client{Timeout: time.Minute}).Do(request)
 	if err != nil {
 		return 0, nil
 	}
