@@ -89,7 +89,6 @@ await run(async (page) => {
     assert.equal(await frame.getAttribute("sandbox"), "");
     await frame.contentFrame().getByText("bold", { exact: true }).waitFor();
     await idle();
-    await page.waitForTimeout(300);
     assert.equal(await page.evaluate(() => window.pwned), undefined);
     // The control: the same markup runs where nothing keeps it from that.
     const free = await page.context().browser().newPage();
