@@ -89,7 +89,6 @@ await run(async (page) => {
     assert.equal(await frame.getAttribute("sandbox"), "");
     await frame.contentFrame().getByText("bold", { exact: true }).waitFor();
     await idle();
-    await page.waitForTimeout(300);
     assert.equal(await page.evaluate(() => window.pwned), undefined);
     // The control: the same markup runs where nothing keeps it from that.
     const free = await page.context().browser().newPage();
@@ -104,7 +103,7 @@ await run(async (page) => {
     await cell(1).getByText("division by zero").first().waitFor();
     await idle();
     assert.equal(await cell(2).getByText("[2]", { exact: true }).count(), 1); // it did not run again
-    await type(1, "import time; time.sleep(600)");
+    await type(1, "while True: pass");
     await page.keyboard.press("Control+Enter");
     await cell(1).getByText("It runs.").waitFor();
     await button("Interrupt").click();
