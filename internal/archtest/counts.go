@@ -6,4 +6,4 @@ const WeakenSites = 125
 
 // TestSleeps is in how many places tests wait for a fixed time or poll with a
 // sleep of their own.
-const TestSleeps = 188
+const TestSleeps = 187
