@@ -32,7 +32,7 @@ func TestWrongArguments(t *testing.T) {
 		{[]string{"fs", "cat", id, "../../etc/passwd"}, "must be inside /workspace", cli.ExitUsage},
 		{[]string{"--url", "nonsense", "ls"}, `"nonsense" is not a daemon's address`, cli.ExitUsage},
 		{[]string{"create", "base", "--label", "sandkasten.scope=x"}, "--label must not have this sandkasten.scope: it must be workflow, agent or user", cli.ExitUsage},
-		{[]string{"image", "build", "nosuch"}, `no recipe "nosuch"; there are base, node, python`, cli.ExitUsage},
+		{[]string{"image", "build", "nosuch"}, `no recipe "nosuch"; there are base, data, node, python`, cli.ExitUsage},
 		{[]string{"exec", "--timeout", "99d", id, "true"}, "--timeout must be at most 1d", cli.ExitNotRun},
 		{[]string{"run", "--memory", "1", "base", "true"}, "--memory must be between 16 and", cli.ExitNotRun},
 		{[]string{"exec", id, "cat", "caf\xe9"}, `"caf\xe9" has bytes that are not UTF-8`, cli.ExitNotRun},

@@ -240,6 +240,30 @@ func TestTimeoutInterruptsAndThenKills(t *testing.T) {
 	}
 }
 
+// An interrupt that comes before the kernel has begun with the code ends it all the same.
+func TestInterruptsAtTheBeginning(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t)
+	id := h.session(t, d)
+	if _, err := d.Create(t.Context(), everyone, id, contexts.CreateRequest{Language: "python", Name: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		_, a, err := d.Run(t.Context(), everyone, id, "a", contexts.RunRequest{Code: "while True: pass", Timeout: time.Minute}, &contexts.Watch{
+			Begin: func(string, string) error { return nil },
+			Event: func(_ int64, e contexts.Event) error {
+				if e.Type == "start" {
+					return d.Interrupt(t.Context(), everyone, id, "a")
+				}
+				return nil
+			},
+		})
+		if err != nil || a.Cause != contexts.CauseInterrupted || a.StateLost {
+			t.Fatalf("%+v, %v", a, err)
+		}
+	}
+}
+
 func TestInterruptRestartDelete(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t)

@@ -9,6 +9,7 @@
 import base64
 import collections
 import json
+import math
 import os
 import re
 import select
@@ -34,6 +35,7 @@ RUN_BYTES_KEPT = 24 << 20  # of all runs together
 QUEUE_LIMIT = 64
 READERS_LIMIT = 16  # of one run
 START_SECONDS = 60
+BEGINS_SECONDS = 0.1  # between a kernel's word that it runs code and the code
 IDLE_SECONDS = 2  # between a run's reply and the last of its output
 MAX_MESSAGES = 200  # before the bridge looks at its clock
 

@@ -8,6 +8,7 @@ class Run:
         self.files = files
         self.msg_id = None
         self.began = self.deadline = self.kill_at = self.finish_at = None
+        self.executing_at = self.interrupt_at = None
         self.interrupted = self.timed_out = False
         self.reply = None  # what the kernel replied, at the end of the code
         self.idle = False

@@ -123,10 +123,14 @@ class Bridge:
             self.writer.reply(request["tag"], "end", answer=answer)
 
     def on_interrupt(self, request):
-        if self.current and self.kernel:
+        if self.current:
             self.current.interrupted = True
-            self.kernel.interrupt()
+            self.interrupt(self.current)
         self.writer.reply(request["tag"], "done")
+
+    def interrupt(self, run):
+        """Interrupts what runs. A kernel forgets an interrupt that comes before the code has begun."""
+        run.interrupt_at = max(time.monotonic(), run.executing_at + BEGINS_SECONDS) if run.executing_at else math.inf
 
     def on_restart(self, request):
         for run in [self.current, *self.queue]:
@@ -262,6 +266,9 @@ class Bridge:
                 self.clear(run)
         elif kind == "execute_input":
             run.execution_count = content.get("execution_count", run.execution_count)
+            run.executing_at = time.monotonic()
+            if run.interrupt_at:
+                self.interrupt(run)
 
     def add_text(self, run, name, text):
         self.clear_if_due(run)
@@ -426,6 +433,9 @@ class Bridge:
         elif not run.timed_out and now >= run.deadline and run.reply is None:
             run.timed_out = True
             run.kill_at = now + self.start_request["grace_ms"] / 1000
+            self.interrupt(run)
+        if run.interrupt_at and now >= run.interrupt_at:
+            run.interrupt_at = None
             self.kernel.interrupt()
 
     def kernel_ended(self):
@@ -449,7 +459,7 @@ class Bridge:
             return 0.02
         times = [now + 1.0]
         if run is not None and run.msg_id is not None:
-            times = [now + 0.25, *[t for t in (run.kill_at, run.finish_at, None if run.timed_out else run.deadline) if t]]
+            times = [now + 0.25, *[t for t in (run.kill_at, run.finish_at, run.interrupt_at, None if run.timed_out else run.deadline) if t]]
         return max(0.0, min(times) - now)
 
     def loop(self):
