@@ -13,9 +13,11 @@ type AgentTool struct {
 	Type           string         `json:"type,omitempty" doc:"Of format openai: function." example:"function"`
 	Function       *AgentFunction `json:"function,omitempty" doc:"Of format openai."`
 	Name           string         `json:"name,omitempty" doc:"Of the other formats."`
+	Title          string         `json:"title,omitempty" doc:"Of format mcp."`
 	Description    string         `json:"description,omitempty" doc:"Of the other formats."`
 	InputSchema    map[string]any `json:"input_schema,omitempty" doc:"Of format anthropic."`
 	MCPInputSchema map[string]any `json:"inputSchema,omitempty" doc:"Of format mcp."`
+	OutputSchema   map[string]any `json:"outputSchema,omitempty" doc:"Of format mcp."`
 	Annotations    map[string]any `json:"annotations,omitempty" doc:"Of format mcp."`
 }
 

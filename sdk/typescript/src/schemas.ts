@@ -29,6 +29,12 @@ export interface components {
             };
             /** @description Of the other formats. */
             name?: string;
+            /** @description Of format mcp. */
+            outputSchema?: {
+                [key: string]: unknown;
+            };
+            /** @description Of format mcp. */
+            title?: string;
             /**
              * @description Of format openai: function.
              * @example function

@@ -34,6 +34,10 @@ var withoutRow = map[string]string{
 	"C02": "an environment is given to its own sandbox and written nowhere else: there is nothing to take away",
 	"E08": "each program has pipes of its own: there is nothing to take away",
 	"S02": "a command's output is redirected for it alone, without which none would come: there is nothing to take away",
+	"X01": "has a control of its own: the kernel's user reaches all that others do not",
+	"X02": "has a control of its own: what was forged does come to the daemon",
+	"X03": "has a control of its own: what is too long has a file in the sandbox",
+	"X04": "has a control of its own: the text is in the answer",
 	"S18": "each terminal is a pseudo-terminal of its own: there is nothing to take away",
 }
 
