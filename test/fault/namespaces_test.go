@@ -18,14 +18,16 @@ func inNamespaces(t *testing.T, path string, flags ...string) *host {
 	t.Helper()
 	h := prepare(t, blackbox.Options{})
 	file := filepath.Join(t.TempDir(), "sandkasten")
-	before, after := "exec", ""
+	before, run, after := "exec", `exec "$@"`, ""
 	if len(flags) > 0 { // unshare forks then, and takes no signals
-		before, after = "setpriv --pdeathsig KILL", "& trap \"kill -KILL $!\" TERM; wait"
+		// A shell is the first process, with which all end. The daemon is not told of its
+		// parent's end for certain: the kernel forgets that when a thread becomes somebody else.
+		before, run, after = "setpriv --pdeathsig KILL", `"$@"; exit $?`, "& trap \"kill -KILL $!\" TERM; wait"
 	}
 	text := fmt.Sprintf(`#!/bin/sh
 export SANDKASTEN_DATA_DIR=%[2]s
-%[3]s unshare --mount --propagation private %[4]s sh -c 'mount --bind "$0" %[2]s && exec "$@"' %[1]s %[5]s "$@" %[6]s
-`, h.Data, path, before, strings.Join(flags, " "), program(t), after)
+%[3]s unshare --mount --propagation private %[4]s sh -c 'mount --bind "$0" %[2]s && %[7]s' %[1]s %[5]s "$@" %[6]s
+`, h.Data, path, before, strings.Join(flags, " "), program(t), after, run)
 	if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
