@@ -89,6 +89,10 @@ type Error struct {
 	Cause   error  // shown to the operator only
 }
 
+// ErrBeingRemoved is the cause of a refusal of a name whose last session is being
+// removed: the name is free when that is done.
+var ErrBeingRemoved = errors.New("what has the name is being removed")
+
 // Quota is an owner's that is used up, or does not suffice.
 type Quota struct {
 	Name    string // as "max_sessions"

@@ -313,10 +313,10 @@ func (s *Service) makeCore(ctx context.Context, x Session, before session.ID, re
 		}
 	}
 	made, err := s.opts.Sessions.Create(ctx, p, req)
-	if !errdefs.Is(err, errdefs.AlreadyExists) {
+	if !errdefs.Is(err, errdefs.AlreadyExists) && !errors.Is(err, errdefs.ErrBeingRemoved) {
 		return made, err
 	}
-	if err := s.clear(ctx, x); err != nil {
+	if err := s.clear(ctx, x); err != nil { // which waits for what is being removed
 		return session.Session{}, err
 	}
 	made, err = s.opts.Sessions.Create(ctx, p, req)

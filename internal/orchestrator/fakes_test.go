@@ -160,6 +160,9 @@ func (f *fakeCore) Create(ctx context.Context, p auth.Principal, req session.Cre
 	}
 	for _, other := range f.sessions {
 		if other.Name == req.Name && other.Owner == p.Owner && !other.State.Ended() {
+			if other.State == session.Stopping && other.End != session.Stopped {
+				return session.Session{}, errdefs.Wrap(errdefs.ErrBeingRemoved, errdefs.Unavailable, "the name is not free yet")
+			}
 			return session.Session{}, errdefs.New(errdefs.AlreadyExists, "the name is taken")
 		}
 	}

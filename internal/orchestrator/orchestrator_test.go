@@ -432,6 +432,18 @@ func TestRefusalsKeepTheFiles(t *testing.T) {
 	})
 }
 
+// What has a session's name and is being removed is waited for, and refuses nobody.
+func TestWhatIsBeingRemovedIsWaitedFor(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		x := w.create(orchestrator.CreateRequest{ID: someID}, true)
+		core := w.core.sessions[x.Core]
+		core.State, core.End = session.Stopping, session.Crashed
+		if again := w.create(orchestrator.CreateRequest{ID: someID}, true); again.Core == x.Core || again.Status != orchestrator.Ready {
+			t.Errorf("%+v", again)
+		}
+	})
+}
+
 // One that goes on ends before the core does it, which saves nothing.
 func TestOneThatGoesOnEndsInTime(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

@@ -14,7 +14,7 @@ import (
 // nameTaken refuses a second session of s's name, with what to do about s.
 func nameTaken(s Session) error {
 	if s.State == Stopping && s.End != Stopped {
-		return errdefs.New(errdefs.Unavailable, "session %s, which has the name %s, is being removed; try again", s.ID, s.Name)
+		return errdefs.Wrap(errdefs.ErrBeingRemoved, errdefs.Unavailable, "session %s, which has the name %s, is being removed; try again", s.ID, s.Name)
 	}
 	if s.State == Stopped {
 		return errdefs.New(errdefs.AlreadyExists, "the name %s is session %s's, which is stopped (%s): start it to go on with its files (`sandkasten start %s`), destroy it with its files (`sandkasten rm %s`), or take another name",
