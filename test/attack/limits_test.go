@@ -422,6 +422,14 @@ print("works")' 2>&1`, nil)
 		}
 	}
 	b.x(`>over; wait`) // without another process, for which there may be no memory before the floods are over
+	// The shell may have ended with them, for want of memory, and the next one needs some.
+	b.soon("a command after the floods", 5*time.Second, func(context.Context) error {
+		r, err := b.tryExec("echo SOON", sandkasten.ExecOptions{})
+		if err == nil && r.Output != "SOON\n" {
+			err = fmt.Errorf("%s with %q", r.Cause, r.Output)
+		}
+		return err
+	})
 	b.next()
 }
 
