@@ -52,17 +52,17 @@ var parts = []part{
 	// It takes longest of all, and what it emulates twice as long as alone.
 	{
 		name: "test:vm", what: "cgroup v2: the driver's suite, limits, kill and pause, and the systemd unit, in a virtual machine",
-		needs: []string{"build"}, cpu: 13, minutes: 12,
+		needs: []string{"build"}, cpu: 10, minutes: 10,
 	},
-	{name: "test:go", what: "all Go tests of packages, also those that need root, with the race detector where goroutines meet", needs: []string{"build"}, cpu: 14, minutes: 15},
+	{name: "test:go", what: "all Go tests of packages, also those that need root, with the race detector where goroutines meet", needs: []string{"build"}, cpu: 15, minutes: 16},
 	// It waits most of its time, and for longest. Browsers end without waiting for their processes, which are a part of this.
 	{
 		name: "test:web", what: "the console in a browser, and that its page is what web/ builds", call: []string{"test:web", "--", "-skip=^TestConsole$/^(scale|screen)$"},
-		needs: []string{"build"}, cpu: 4, minutes: 9,
+		needs: []string{"build"}, cpu: 3, minutes: 8,
 	},
 	{
 		name: "test:e2e", what: "scripts, the documentation's commands, packages, the orchestrator's client, the agents' tools",
-		needs: []string{"build"}, cpu: 4.6, minutes: 7,
+		needs: []string{"build"}, cpu: 6, minutes: 11,
 	},
 	{name: "test:sdk", what: "the SDKs as users install them, and the agents' programs", needs: []string{"build"}, cpu: 5, minutes: 6},
 	{name: "test:fault", what: "a broken host, and kill -9 in every place", needs: []string{"build"}, cpu: 3, minutes: 6},
@@ -73,10 +73,10 @@ var parts = []part{
 		needs: []string{"build"}, alone: true, cpu: 0.6, minutes: 2,
 	},
 	{name: "test:ratios", what: "what requests cost the daemon: allocations, system calls, processor time", needs: []string{"build"}, alone: true, cpu: 0.8, minutes: 1.5},
-	{name: "test:limits", what: "sessions at their limits, and what others notice of them", needs: []string{"build"}, alone: true, cpu: 2, minutes: 2},
+	{name: "test:limits", what: "sessions at their limits, and what others notice of them", needs: []string{"build"}, alone: true, cpu: 0.8, minutes: 1},
 	// What follows is not in a hurry, and nothing in it is timed.
-	{name: "lint", what: "formatting and linters", needs: []string{"build"}, background: true, cpu: 4, minutes: 9},
-	{name: "lint:sdk", what: "linters, types and references of the Python and TypeScript SDKs", background: true, cpu: 1, minutes: 1},
+	{name: "lint", what: "formatting and linters", needs: []string{"build"}, background: true, cpu: 5, minutes: 9},
+	{name: "lint:sdk", what: "linters, types and references of the Python and TypeScript SDKs", background: true, cpu: 1.2, minutes: 4},
 	{name: "build:wsl", what: "the programs, for Windows", needs: []string{"build"}, background: true, cpu: 1, minutes: 1},
 	{name: "vuln", what: "known vulnerabilities, where the database can be reached", needs: []string{"build"}, background: true, cpu: 0.1, minutes: 0.5},
 }
