@@ -15,28 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
-
-// fromAddresses is a listener whose connections come from the addresses that are told it.
-type fromAddresses struct {
-	net.Listener
-	next chan string
-}
-
-func (l fromAddresses) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &addressedConn{conn, net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(<-l.next), 4711))}, nil
-}
-
-type addressedConn struct {
-	net.Conn
-	remote net.Addr
-}
-
-func (c *addressedConn) RemoteAddr() net.Addr { return c.remote }
 
 // connecting is a server with a limit of connections, and its clients.
 type connecting struct {
@@ -56,7 +36,7 @@ func startConnecting(t *testing.T, most int, proxies api.Proxies) *connecting {
 	server := api.NewServer(handler(t), slog.New(slog.DiscardHandler))
 	c.Watch(server)
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(fromAddresses{l, c.from}) })
+	serving.Go(func() { _ = server.Serve(testenv.FromAddresses{Listener: l, Next: c.from}) })
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)

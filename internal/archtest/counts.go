@@ -5,5 +5,5 @@ package archtest
 const WeakenSites = 125
 
 // TestSleeps is in how many places tests wait for a fixed time or poll with a
-// sleep of their own.
+// sleep of their own. It only falls.
 const TestSleeps = 187

@@ -136,15 +136,16 @@ func TestNewLog(t *testing.T) {
 // start makes a daemon and runs it. What it warns of is told with the test.
 func start(t *testing.T, cfg config.Config) (d *Daemon, stop func() error) {
 	t.Helper()
-	return startLogged(t, cfg, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})))
+	return startWith(t, cfg, Options{Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))})
 }
 
-func startLogged(t *testing.T, cfg config.Config, log *slog.Logger) (d *Daemon, stop func() error) {
+func startWith(t *testing.T, cfg config.Config, o Options) (d *Daemon, stop func() error) {
 	t.Helper()
 	if _, err := runnerbin.Bytes(); errors.Is(err, runnerbin.ErrMissing) {
 		testenv.Unsupported(t, "%v", err)
 	}
-	d, err := New(t.Context(), cfg, Options{Version: "test", Log: log})
+	o.Version = "test"
+	d, err := New(t.Context(), cfg, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -36,28 +35,10 @@ func farRow(addr string) drivers.Row {
 // startFar makes a daemon that may have the far driver, and runs it.
 func startFar(t *testing.T, cfg config.Config, addr string) (d *Daemon, stop func() error) {
 	t.Helper()
-	d, err := New(t.Context(), cfg, Options{Version: "test", Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), Drivers: []drivers.Row{farRow(addr)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	ran := make(chan error, 1)
-	go func() { ran <- d.Run(ctx) }()
-	stopped := false
-	stop = func() error {
-		if stopped {
-			return nil
-		}
-		stopped = true
-		cancel(errors.New("the test stops it"))
-		return errors.Join(<-ran, d.Close())
-	}
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+	return startWith(t, cfg, Options{
+		Log:     slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Drivers: []drivers.Row{farRow(addr)},
 	})
-	return d, stop
 }
 
 // run runs a command and returns what it wrote.

@@ -25,7 +25,7 @@ func TestSecretIsInNoFile(t *testing.T) {
 	cfg.Audit.Enabled, cfg.Audit.MaxFileMB, cfg.Audit.MaxFiles = true, 1, 2
 	var log bytes.Buffer
 	debug := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	d, stop := startLogged(t, cfg, debug)
+	d, stop := startWith(t, cfg, Options{Log: debug})
 	const value = "of-great-worth"
 	putSecret(t, d, `{"hosts":["api.example.org"],"header":"Authorization","value":"Bearer `+value+`"}`)
 	wantNoFile(t, cfg.DataDir, value) // while the database has a journal

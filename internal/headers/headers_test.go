@@ -15,27 +15,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
-// fromAddresses is a listener whose connections come from the addresses that are told it.
-type fromAddresses struct {
-	net.Listener
-	next chan string
-}
-
-func (l fromAddresses) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &addressedConn{conn, net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(<-l.next), 4711))}, nil
-}
-
-type addressedConn struct {
-	net.Conn
-	remote net.Addr
-}
-
-func (c *addressedConn) RemoteAddr() net.Addr { return c.remote }
-
 // Room is of all together, of each address, and of each /64 of IPv6. An address of many
 // clients, as a proxy's, has that of all.
 func TestRoomByAddress(t *testing.T) {
@@ -56,11 +35,11 @@ func TestRoomByAddress(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			from := fromAddresses{l, make(chan string, 1)}
+			from := testenv.FromAddresses{Listener: l, Next: make(chan string, 1)}
 			s := startOn(t, from, 5*part+part/2, 2*part+part/2, func(a netip.Addr) bool { return a == netip.MustParseAddr("10.0.0.1") })
 			const begun = "GET / HTTP/1.1\r\nHost: x\r\nA: "
 			for i, address := range tt.from {
-				from.next <- address
+				from.Next <- address
 				conn := s.dial()
 				if _, err := io.WriteString(conn, begun+strings.Repeat("x", part-len(begun))); err != nil {
 					t.Fatal(err)

@@ -100,8 +100,8 @@ func (c *core) admit(ctx context.Context, s Session) error {
 
 // makeRoom ends as few spare sessions of an owner as it takes to fit, or one if fits is
 // nil, those first that were stopped first. It reports whether there is more room than
-// before, and ends none if all are not enough. Only those count that place takes. Who else ends one, or starts it, has its
-// lock, and counts on its room.
+// before, and ends none if all are not enough. Only those count that place takes. Who
+// else ends one, or starts it, has its lock, and counts on its room.
 func (c *core) makeRoom(ctx context.Context, owner string, place func(Session) bool, fits func(live int, sum quota.Sum) bool, short error) (made bool) {
 	taken, enough := c.takeSpare(c.spareOf(ctx, owner, place), owner, fits)
 	made = enough && len(taken) == 0

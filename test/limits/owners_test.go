@@ -147,6 +147,27 @@ func (g greedy) again(n int, do func(i int)) {
 	}
 }
 
+// untilRefused is again for what is refused as too much, and returns when that has happened.
+// None is said where it does not.
+func (g greedy) untilRefused(n int, none string, do func(i int) (refused bool)) {
+	refused := make(chan struct{}, 1)
+	g.again(n, func(i int) {
+		if !do(i) {
+			return
+		}
+		select {
+		case refused <- struct{}{}:
+		default:
+		}
+		pause(g.ctx, 200*time.Millisecond)
+	})
+	select {
+	case <-refused:
+	case <-time.After(30 * time.Second):
+		g.Error(none)
+	}
+}
+
 // runs has a command go on in the session until the end.
 func (g greedy) runs(command string) {
 	g.again(1, func(int) {

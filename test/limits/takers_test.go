@@ -192,40 +192,17 @@ for i in itertools.count():
 		})
 	},
 	"snapshots on their way": func(g greedy) {
-		refused := make(chan struct{}, 1)
-		g.again(40, func(int) {
+		g.untilRefused(40, "no snapshot is refused", func(int) bool {
 			_, err := g.session.Snapshot(g.ctx, nil)
-			if e, ok := errors.AsType[*sandkasten.APIError](err); ok && e.Status == http.StatusTooManyRequests {
-				select {
-				case refused <- struct{}{}:
-				default:
-				}
-				pause(g.ctx, 200*time.Millisecond)
-			}
+			e, ok := errors.AsType[*sandkasten.APIError](err)
+			return ok && e.Status == http.StatusTooManyRequests
 		})
-		select {
-		case <-refused:
-		case <-time.After(30 * time.Second):
-			g.Error("no snapshot is refused")
-		}
 	},
 	"passwords that are checked": func(g greedy) {
-		refused := make(chan struct{}, 1)
-		g.again(100, func(i int) {
+		g.untilRefused(100, "nobody who guesses is refused", func(i int) bool {
 			status, _ := g.ask("POST", "/v1/auth/sign-in", fmt.Sprintf(`{"name":"nobody-%d","password":"a guess of the greedy one"}`, i))
-			if status == http.StatusTooManyRequests {
-				select {
-				case refused <- struct{}{}:
-				default:
-				}
-				pause(g.ctx, 200*time.Millisecond)
-			}
+			return status == http.StatusTooManyRequests
 		})
-		select {
-		case <-refused:
-		case <-time.After(30 * time.Second):
-			g.Error("nobody who guesses is refused")
-		}
 	},
 	"events": func(g greedy) {
 		g.Cleanup(g.holds(100, g.header("GET", "/v1/events", "Accept: text/event-stream\r\n\r\n")))

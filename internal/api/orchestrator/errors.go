@@ -107,8 +107,8 @@ var coreFields = map[string]string{"limits.cpu": "cpu", "limits.memory_mb": "mem
 var unitsOf = map[string]string{"memory": " (MiB)", "ephemeral_storage": " (MiB)"}
 
 // provisionError is the error of a create: that of a field, one that is worth
-// another try, or that nothing could be made of the mode that people call title. With a snapshot in the request that is
-// a 404, so that clients go on without it.
+// another try, or that nothing could be made of the mode that people call title. With a
+// snapshot in the request that is a 404, so that clients go on without it.
 func provisionError(err error, title string, restores bool) error {
 	e, ok := errors.AsType[*errdefs.Error](err)
 	if !ok || e.Code == errdefs.Internal {

@@ -10,8 +10,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/rawpath"
 )
 
-// own returns the context and the transport that send a request on a connection of its own, where net/http
-// would not write what the client asked for.
+// own returns the context and the transport that send a request on a connection of its own,
+// where net/http would not write what the client asked for.
 func (p *webProxy) own(r *http.Request, secure string) (context.Context, http.RoundTripper) {
 	t := p.transport()
 	t.DisableKeepAlives, t.ForceAttemptHTTP2 = true, false
