@@ -50,7 +50,7 @@ var Rules = map[string]Rule{
 	// its daemon.
 	"internal/drivers": {
 		Ours: []string{
-			"internal/config", "internal/datadir", "internal/errdefs", "internal/images", "internal/installation", "internal/runnerbin", "internal/runtime", "internal/runtime/docker",
+			"internal/config", "internal/datadir", "internal/images", "internal/installation", "internal/runnerbin", "internal/runtime", "internal/runtime/docker",
 			"internal/runtime/linux", "internal/runtime/multidriver", "internal/sandbox/stage", "internal/smallfile",
 		},
 	},

@@ -11,7 +11,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/doctor"
 	"github.com/sandkasten/sandkasten/internal/drivers"
-	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
@@ -69,13 +69,7 @@ func roomOf(set *drivers.Set, driver string, gate *admission.Gate) func(context.
 		return gate.Admit
 	}
 	return func(ctx context.Context) error {
-		asking, cancel := context.WithTimeout(ctx, admitTime)
-		defer cancel()
-		err := remote.Admit(asking)
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-			return errdefs.Wrap(err, errdefs.Unavailable, "the driver %s does not say in time whether it has room for another session; try again", driver)
-		}
-		return err
+		return runtime.InTime(ctx, admitTime, remote.Admit, "the driver %s does not say in time whether it has room for another session; try again", driver)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/datadir"
-	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/multidriver"
@@ -191,12 +190,10 @@ func Inspect(ctx context.Context, cfg config.Config, name string, daemon int, mo
 	if _, err := os.Stat(cfg.NodeFile()); errors.Is(err, fs.ErrNotExist) {
 		return seen, nil // it has never run, and nothing has its name
 	}
-	asking, cancel := context.WithTimeout(ctx, inspectTime)
-	defer cancel()
-	seen, err = row.inspect(asking, cfg)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		err = errdefs.Wrap(err, errdefs.Unavailable, "the driver %s does not answer", name)
-	}
+	err = runtime.InTime(ctx, inspectTime, func(ctx context.Context) (err error) {
+		seen, err = row.inspect(ctx, cfg)
+		return err
+	}, "the driver %s does not answer", name)
 	return seen, err
 }
 

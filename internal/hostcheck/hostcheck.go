@@ -18,6 +18,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/network/hostcas"
+	"github.com/sandkasten/sandkasten/internal/runtime"
 )
 
 // Examine is all that `sandkasten doctor` tells of a host: the doctor's
@@ -110,13 +111,7 @@ func check(ctx context.Context, part drivers.Part) error {
 	if part.HostKernel {
 		return part.Driver.Check(ctx)
 	}
-	asking, cancel := context.WithTimeout(ctx, checkTime)
-	defer cancel()
-	err := part.Driver.Check(asking)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return errdefs.Wrap(err, errdefs.Unavailable, "the driver %s does not answer", part.Name)
-	}
-	return err
+	return runtime.InTime(ctx, checkTime, part.Driver.Check, "the driver %s does not answer", part.Name)
 }
 
 // Drivers has a finding of each driver. An extra one that does not answer is no

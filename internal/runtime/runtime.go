@@ -201,13 +201,27 @@ const (
 
 // OpenInTime is d's Open, which is Unavailable if it takes too long.
 func OpenInTime(ctx context.Context, d Driver, id ID) (Sandbox, error) {
-	opening, cancel := context.WithTimeout(ctx, openTime)
-	defer cancel()
-	sandbox, err := d.Open(opening, id)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return nil, errdefs.Wrap(err, errdefs.Unavailable, "the driver %s does not answer; try again", id.Driver())
+	var sandbox Sandbox
+	err := InTime(ctx, openTime, func(ctx context.Context) (err error) {
+		sandbox, err = d.Open(ctx, id)
+		return err
+	}, "the driver %s does not answer; try again", id.Driver())
+	if err != nil {
+		return nil, err
 	}
-	return sandbox, err
+	return sandbox, nil
+}
+
+// InTime asks a driver for something. If that takes longer than limit, the error is
+// Unavailable and says late.
+func InTime(ctx context.Context, limit time.Duration, ask func(context.Context) error, late string, args ...any) error {
+	asking, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := ask(asking)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return errdefs.Wrap(err, errdefs.Unavailable, late, args...)
+	}
+	return err
 }
 
 // Survey makes a map of what d lists. It fails if that takes too long.
